@@ -61,6 +61,12 @@ def few_groups(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
+def no_comparison(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands do not try another mechanism to compare it with the configured one, which takes longer than masking."""
+    monkeypatch.setattr("stream_masker.pipeline.risk.MOST_COMPARED", 0)
+
+
+@pytest.fixture
 def groups_to_refuse(monkeypatch: pytest.MonkeyPatch) -> None:
     """As few random groups as are enough to refuse statistics that surely change too few values."""
     monkeypatch.setattr("stream_masker.core.mechanisms.grouped.MAX_GROUPS", 400)

@@ -1,9 +1,8 @@
-"""The layout of the package: one home for each name, a docstring for each folder, and tests that mirror the tree."""
+"""The layout of the package: one home for each name, a docstring for each folder, and folders of few modules."""
 
 from __future__ import annotations
 
 import ast
-import re
 from collections import Counter
 from pathlib import Path
 
@@ -40,11 +39,3 @@ def test_no_folder_holds_more_modules_than_a_reader_takes_in():
         assert len(names) <= MOST_MODULES, folder
         prefixes = Counter(name.split("_")[0] for name in names if not name.startswith("_"))
         assert [prefix for prefix, count in prefixes.items() if count >= SHARED_PREFIX] == [], folder
-
-
-def test_the_data_of_the_tests_are_small_and_described():
-    folder = TOP / "tests" / "data"
-    files = sorted(folder.glob("*.gz"))
-    assert sum(path.stat().st_size for path in files) <= 1_500_000
-    described = re.findall(r"^\| `(.+?)` \|", (folder / "README.md").read_text(), re.MULTILINE)
-    assert sorted(described) == [path.name for path in files]

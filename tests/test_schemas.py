@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 import pytest
 from calibration_bench import ONTOLOGY, CalibrationBench, array_block, block
-from jsonschema import Draft202012Validator, ValidationError
+from jsonschema import Draft202012Validator
 from support.schemas import load_schema, schema_names, schema_validator
 from support.small_configuration import write_small
 
@@ -115,18 +115,3 @@ ENVELOPE = {
 @pytest.mark.parametrize("value", [{}, None])
 def test_masked_events_are_valid(value):
     assert schema_validator("masked-event").is_valid({**ENVELOPE, "value": value})
-
-
-@pytest.mark.parametrize(
-    "headers",
-    [
-        {"stream-masker-version": "0"},
-        {"stream-masker-version": None},
-        {"stream-masker-configuration": "x"},
-        {"stream-masker-mechanism": "none"},
-        {"stream-masker-other": "x"},
-    ],
-)
-def test_invalid_headers_of_masked_events_are_refused(headers):
-    with pytest.raises(ValidationError):
-        schema_validator("masked-event").validate({**ENVELOPE, "headers": {**ENVELOPE["headers"], **headers}})

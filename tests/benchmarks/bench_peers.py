@@ -21,7 +21,6 @@ PEERS = {
     "loop": ("a loop by hand, in transactions", Peer("loop_stream", ("confluent-kafka==2.12.2", ORJSON))),
     "bytewax": ("Bytewax, without transactions", Peer("bytewax_stream", ("bytewax[kafka]==0.21.1", ORJSON))),
     "quix": ("Quix Streams, exactly once", Peer("quix_stream", ("quixstreams==3.28.1",))),
-    "faust": ("Faust, without transactions", Peer("faust_stream", ("faust-streaming==0.15.3", ORJSON))),
 }
 KAFKA_STREAMS = (("org.apache.kafka", "kafka-streams", VERSION), LOGGER)
 HEADERS = {
@@ -30,9 +29,6 @@ HEADERS = {
     "stream-masker-configuration": "0123456789abcdef",
 }
 """Headers of the size of those of a masked record."""
-
-SLOW = {"faust": 20}
-"""What part of the records a slow program gets."""
 
 HEAD = ("", "records/s", "of the loop", "processor, µs a record")
 
@@ -52,7 +48,7 @@ def contest(made: Stream, given: argparse.Namespace) -> Iterator[tuple[str, Meas
     yield "stream-masker", made.masked(given.records)
     for name, (how, peer) in PEERS.items():
         if given.only in (None, name) or name == "loop":
-            yield f"{how} ({peer.title})", made.copied(peer.command, given.batch, given.records // SLOW.get(name, 1))
+            yield f"{how} ({peer.title})", made.copied(peer.command, given.batch, given.records)
     how, loop = PEERS["loop"]
     copied = made.copied(loop.command, given.batch, given.records, copies=True, headers=HEADERS)
     yield f"{how} ({loop.title}), copying with the headers of a mask", copied

@@ -53,12 +53,11 @@ def stream_arguments(text: str | None, options: Mapping[str, Any]) -> argparse.N
     return arguments(text, STREAM_OPTIONS | dict(options))
 
 
-def configured(folder: Path, bootstrap: str, batch: int, shape: str, **sections: Mapping[str, Any]) -> Configuration:
-    """Write the documentation's configuration of a shape of events to ``stream-masker.yaml``, with changed sections."""
+def configured(folder: Path, bootstrap: str, batch: int, shape: str) -> Configuration:
+    """Write the documentation's configuration of a shape of events to ``stream-masker.yaml``."""
     write_secret(folder, content=secrets.token_bytes(32))
     content = yaml.safe_load(blocks("yaml", SHAPES[shape])[0].text)
-    changed = {"kafka": {"bootstrap_servers": bootstrap}, "worker": {"batch_records": batch}}
-    content |= {name: {**changed.get(name, {}), **sections.get(name, {})} for name in {**changed, **sections}}
+    content |= {"kafka": {"bootstrap_servers": bootstrap}, "worker": {"batch_records": batch}}
     (folder / "stream-masker.yaml").write_text(yaml.safe_dump(content))
     return load_configuration(folder / "stream-masker.yaml", {})
 
@@ -120,10 +119,10 @@ class Stream:
 
 
 @contextlib.contextmanager
-def stream(options: argparse.Namespace, **sections: Mapping[str, Any]) -> Iterator[Stream]:
+def stream(options: argparse.Namespace) -> Iterator[Stream]:
     """Run a broker with a stream: its topics, ``options.records`` events in its input, and statistics of a sample."""
     with tempfile.TemporaryDirectory() as name, running(Path(name), heap="1g") as cluster:
-        configuration = configured(Path(name), cluster.bootstrap, options.batch, options.shape, **sections)
+        configuration = configured(Path(name), cluster.bootstrap, options.batch, options.shape)
         prepare_topics(configuration, partitions=PARTITIONS)
         made, sample = Stream(Path(name), configuration), str(Path(name) / "sample.jsonl")
         made.run("produce", "--synthetic", str(SAMPLE), "--out", sample)

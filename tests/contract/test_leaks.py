@@ -92,26 +92,6 @@ def test_groups_in_which_almost_nothing_changes_are_refused(made, records):
         made.mask_many(records[:50], keys=KEYS[:50])
 
 
-@pytest.mark.usefixtures("few_groups")
-def test_smaller_groups_change_more_of_the_same_values():
-    unchanged = []
-    for size in (50, 200):
-        made = RankSwapping({"a": FEW}, k=10, group_records=size, seed=SEED)
-        made.learn_many(few_values())
-        made.calibrate()
-        unchanged.append(made.risk().unchanged["a"])
-    assert unchanged[0] < unchanged[1]
-
-
-@pytest.mark.usefixtures("few_groups")
-def test_the_risk_of_a_rare_attribute_is_that_of_groups_with_enough_values():
-    """As in the service, a group with too few values waits for more records."""
-    made = RankSwapping({"a": WIDE, "b": WIDE}, seed=SEED)
-    made.learn_many([{**record, "b": record["b"] if i % 40 == 0 else None} for i, record in enumerate(varied())])
-    made.calibrate()
-    assert 0.0 < made.risk().unchanged["b"] < 1.0
-
-
 @pytest.mark.parametrize(
     "made",
     [

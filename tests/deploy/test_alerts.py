@@ -16,7 +16,7 @@ from queries import DECLARATIONS, metric
 from support.documentation import DOCS
 
 JOB, OTHER = 'job="masking"', 'job="other"'
-WARDS, LABORATORY = 'namespace="wards"', 'namespace="laboratory"'
+WARDS = 'namespace="wards"'
 MINUTES = 90
 
 Series = Mapping[str, str]
@@ -102,9 +102,9 @@ SILENT: Mapping[str, list[Series]] = {
 """The series that may differ from ``WORKING`` while the alert stays silent."""
 
 
-def firing(name: str, labels: str = "") -> str:
+def firing(name: str) -> str:
     """Return the expression that is 1 if an alert fires."""
-    return f'count(count by (alertname) (ALERTS{{alertname="{PREFIX}{name}", alertstate="firing"{labels}}}))'
+    return f'count(count by (alertname) (ALERTS{{alertname="{PREFIX}{name}", alertstate="firing"}}))'
 
 
 def group(series: Series, expression: str, *, holds: bool) -> dict[str, Any]:
@@ -149,15 +149,3 @@ def test_alerts_are_about_declared_metrics_and_name_their_installation(expressio
     grouped = re.findall(r"\b(?:by|on|without) ?\(([^)]*)\)", expression)
     assert {labels.startswith("namespace, job") for labels in grouped if labels} <= {True}
     assert not re.search(r"\b(?:sum|min|max|count) ?\(", expression)
-
-
-def test_an_alert_names_the_namespace_of_its_installation(tmp_path: Path) -> None:
-    """Two releases have the same job in two namespaces, and the calibrator of one dies."""
-    places = [
-        (one, process) for one in (f"{WARDS}, {JOB}", f"{LABORATORY}, {JOB}") for process in ("worker", "calibrator")
-    ]
-    series = {metric("build_info", place, process=process): f"1x{MINUTES}" for place, process in places}
-    series[metric("build_info", f"{WARDS}, {JOB}", process="calibrator")] = ENDED
-    series |= dict.fromkeys((WORKER, CALIBRATOR), "_")
-    expressions = (firing("NoCalibrator"), firing("NoCalibrator", f", {WARDS}, {JOB}"))
-    assert promtool(tmp_path, [group(series, one, holds=True) for one in expressions]) == ""

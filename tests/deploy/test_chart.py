@@ -16,8 +16,7 @@ import pytest
 import yaml
 from support.documentation import ROOT, blocks
 
-from stream_masker.service.configuration import load_configuration, parse_configuration
-from stream_masker.service.kafka.access import consumer_group_id
+from stream_masker.service.configuration import load_configuration
 
 CHART = ROOT / "deploy" / "chart"
 EXAMPLE = ROOT / "deploy" / "example-values.yaml"
@@ -239,14 +238,6 @@ def test_the_configuration_is_passed_on_as_it_is_and_its_change_replaces_the_pod
         assert found(objects, f"ConfigMap/{NAME}/data/stream-masker.yaml") == text
         checksums.add(found(objects, f"{WORKER}/spec/template/metadata/annotations/checksum~configuration"))
     assert len(checksums) == 2
-
-
-def test_the_default_trigger_is_that_of_the_configuration():
-    configuration = parse_configuration(yaml.safe_load(EXAMPLE.read_text())["configuration"])
-    trigger = found(rendered({"autoscaling": {"mode": "keda"}}), f"{TRIGGER}/metadata")
-    assert trigger["bootstrapServers"] == configuration.kafka.bootstrap_servers
-    assert trigger["topic"] == configuration.topics.input
-    assert trigger["consumerGroup"] == consumer_group_id(configuration)
 
 
 def rules(monitoring: Mapping[str, Any]) -> dict[str, Any]:

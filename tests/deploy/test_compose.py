@@ -14,7 +14,6 @@ import jsonschema
 import prometheus
 import pytest
 import yaml
-from dashboards import DASHBOARDS
 from support.documentation import ROOT
 
 from stream_masker.cli import main
@@ -93,17 +92,3 @@ def test_prometheus_accepts_its_files_and_scrapes_both_processes(tmp_path: Path)
     assert done.returncode == 0, done.stdout + done.stderr
     port = load_configuration(FOLDER / "stream-masker.yaml", {}).http.port
     assert given["scrape_configs"][0]["static_configs"] == [{"targets": [f"calibrator:{port}", f"worker:{port}"]}]
-
-
-def test_grafana_finds_its_source_and_the_dashboards() -> None:
-    service, provisioning = SERVICES["grafana"], "/etc/grafana/provisioning"
-    sources, providers = (
-        yaml.safe_load(mounted(service, f"{provisioning}/{kind}/stream-masker.yaml").read_text())
-        for kind in ("datasources", "dashboards")
-    )
-    host, _, port = sources["datasources"][0]["url"].removeprefix("http://").partition(":")
-    assert f"127.0.0.1:{port}:{port}" in SERVICES[host]["ports"]
-    folder = providers["providers"][0]["options"]["path"]
-    assert {file.stem for file in mounted(service, folder).iterdir()} == {one.name for one in DASHBOARDS}
-    home = Path(service["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"])
-    assert (mounted(service, folder) / home.relative_to(folder)).exists()

@@ -8,11 +8,10 @@ import math
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import combinations
 
 import prometheus
 import pytest
-from dashboards import COLUMNS, DASHBOARDS, Dashboard, dashboard_json
+from dashboards import DASHBOARDS, Dashboard, dashboard_json
 from exercised_metrics import RecordingMetrics, calibrator_metrics, worker_metrics
 from prometheus_client import CollectorRegistry
 from queries import metric
@@ -104,17 +103,8 @@ def test_every_query_of_every_panel_returns_data_and_smean_has_a_label(scraped: 
     assert all(series.labels["label"] for series in scraped.prometheus.query(metric("smean")))
 
 
-def panels(dashboard: Dashboard) -> list[dict]:
-    return [panel for panel in json.loads(dashboard_json(dashboard))["panels"] if panel["type"] != "row"]
-
-
 @pytest.mark.parametrize("dashboard", DASHBOARDS, ids=lambda dashboard: dashboard.name)
-def test_grafana_has_every_query_of_the_source_and_panels_do_not_overlap(dashboard: Dashboard) -> None:
-    written = [target["expr"] for panel in panels(dashboard) for target in panel["targets"]]
+def test_grafana_has_every_query_of_the_source(dashboard: Dashboard) -> None:
+    panels = [panel for panel in json.loads(dashboard_json(dashboard))["panels"] if panel["type"] != "row"]
+    written = [target["expr"] for panel in panels for target in panel["targets"]]
     assert written == [expression for panel in dashboard.panels for expression in panel.queries.values()]
-    assert len({panel["id"] for panel in panels(dashboard)}) == len(dashboard.panels)
-    places = [panel["gridPos"] for panel in panels(dashboard)]
-    assert all(one["x"] + one["w"] <= COLUMNS for one in places)
-    for one, other in combinations(places, 2):
-        beside = one["x"] + one["w"] <= other["x"] or other["x"] + other["w"] <= one["x"]
-        assert beside or one["y"] + one["h"] <= other["y"] or other["y"] + other["h"] <= one["y"]

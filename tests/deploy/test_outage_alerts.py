@@ -41,16 +41,10 @@ class Installation:
     def running(self, command: str) -> Process:
         return next(one for one in self.service.processes if one.name == command and not one.ended)
 
-    def kill(self, command: str) -> None:
-        """Kill a process, so that it cannot clean up."""
-        self.running(command).kill()
-
-    def firing(self) -> set[str]:
-        return {name.removeprefix(PREFIX) for name in self.server.firing()}
-
     def expect(self, *names: str) -> None:
         """Wait until exactly these alerts fire."""
-        wait(lambda: self.firing() == {*names}, f"alerts {names}", ALERT_SECONDS)
+        wanted = {PREFIX + name for name in names}
+        wait(lambda: self.server.firing() == wanted, f"alerts {names}", ALERT_SECONDS)
 
 
 IMMEDIATE = {"groups": [{"name": "immediate", "rules": [{**RULES[PREFIX + name], "for": "0s"} for name in NAMES]}]}
@@ -85,7 +79,7 @@ def test_outages_fire_their_alerts_and_recoveries_end_them(tmp_path: Path) -> No
         one.cluster.thaw(1)
         one.expect()
         for command in COMMANDS:
-            one.kill(command)
+            one.running(command).kill()
         one.expect("NoCalibrator", "NoWorker")
         for command in COMMANDS:
             one.start(command)

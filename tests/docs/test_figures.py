@@ -164,14 +164,6 @@ def test_what_transport_does_not_write():
     assert f"{variation:.3f} for the pair" in METHODS
 
 
-def test_most_masks_of_the_papers_rule_are_codes_that_no_record_has():
-    before, after = (c[0].codes for c in (real("paper").batch.columns, real("paper").drawn.columns))
-    page = (DOCS / "architecture.md").read_text()
-    assert float(re.search(r"(\d+) % of the masks", page)[1]) == pytest.approx(
-        100 * (~np.isin(after, before)).mean(), abs=2
-    )
-
-
 @pytest.mark.scheduled
 def test_the_figures_of_events_with_lists():
     tau = Ontology.load("icd10cm").taxonomy()

@@ -1,4 +1,4 @@
-"""The pages of the documentation: their size, generated parts, and the names and claims on them.
+"""The pages of the documentation: their generated parts, and the names and claims on them.
 
 ``mkdocs build --strict`` checks the links and anchors of the site.
 """
@@ -6,10 +6,8 @@
 from __future__ import annotations
 
 import ast
-import inspect
 import json
 import re
-import sys
 from functools import cache
 from pathlib import Path
 
@@ -26,13 +24,6 @@ FILE = re.compile(r"(stream_masker|tests|schemas|docs|deploy)/[\w./-]+|\.ci/[\w.
 LINK = re.compile(r"\]\((?!https?:|mailto:|#)([^)#\s]+)")
 CLAIM = re.compile(r"^\| .+ \| `(tests/[\w/]+\.py)::(\w+)` \|$", re.MULTILINE)
 CLAIMS = (DOCS / "security.md").read_text().partition("## Claims and their tests")[2]
-
-
-def test_the_documentation_stays_small():
-    texts = [page.read_text() for page in DOCS.rglob("*.md")]
-    assert len(texts) == 17
-    assert sum(len(text.split()) for text in texts) <= 20_000
-    assert len((ROOT / "README.md").read_text().splitlines()) <= 150
 
 
 def test_every_generated_part_is_on_exactly_one_page():
@@ -70,18 +61,6 @@ def exists(key: list[str], node: dict) -> bool:
     return below is not None and (len(key) == 1 or exists(key[1:], below))
 
 
-def test_every_equation_is_cited_where_it_is_computed():
-    equations = sys.modules[generator().equation_table.__module__].EQUATIONS
-    assert len(equations) > 30
-    assert [one.what for one in equations if one.paper not in ("ours", *cited(one.computed_by))] == []
-
-
-def cited(thing) -> list[str]:
-    """The years in the docstrings of a function, class or method, and of its module."""
-    texts = f"{inspect.getdoc(getattr(thing, 'py_func', thing))}\n{inspect.getdoc(sys.modules[thing.__module__])}"
-    return re.findall(r"\b20\d\d\b", texts)
-
-
 def test_each_claim_of_protection_names_a_test():
     named = CLAIM.findall(CLAIMS)
     assert len(named) == len(re.findall(r"^\| ", CLAIMS, re.MULTILINE)) - 2 > 20
@@ -90,18 +69,15 @@ def test_each_claim_of_protection_names_a_test():
     assert sorted(set(named) - found) == []
 
 
-def test_the_citation_and_the_changelog_name_the_version_and_the_papers():
-    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
-    assert citation["version"] == __version__
+def test_the_citation_and_the_changelog_name_the_version():
+    assert yaml.safe_load((ROOT / "CITATION.cff").read_text())["version"] == __version__
     assert f"## [{__version__}]" in (ROOT / "CHANGELOG.md").read_text()
-    text = " ".join((DOCS / "index.md").read_text().lower().split())
-    assert all(paper["title"].lower() in text for paper in citation["references"])
 
 
-@pytest.mark.exhaustive
-def test_the_notebook_runs_and_no_page_contains_a_path_of_this_machine():
+def test_the_notebook_is_kept_without_its_output_and_no_generated_part_contains_a_path_of_this_machine():
+    """``mkdocs build`` runs the notebook, and fails if a cell does."""
     cells = json.loads((DOCS / "notebook" / "first-masks.ipynb").read_text())["cells"]
     assert all(cell["outputs"] == [] for cell in cells if cell["cell_type"] == "code")
-    text = "\n".join(generator().filled(page.read_text()) for page in pages())
-    assert text.count('class="dataframe"') == 5
+    text = "".join(part() for name, part in generator().PARTS.items() if name != "notebook")
+    assert len(text) > 10_000
     assert not any(str(path) in text for path in (Path.home(), ROOT))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.graphs import dags, edges, taxonomies, to_all
+from support.graphs import dags, taxonomies, to_all
 
 from stream_masker.core.distance import LogTaxonomic, WuPalmer
 from stream_masker.core.ontology import Ontology
@@ -60,16 +60,6 @@ def test_depth_path_and_subsumer(tau):
         assert tau.depth_of(c1) == longest_depth(links, c1, tau.root)
         assert tau.ancestors_of(c1) == {s: nx.shortest_path_length(links, c1, s) for s in subsumers(links, c1)}
         assert [tau.lcs(c1, c2) for c2 in tau.ids] == [literal_lcs(links, tau.root, c1, c2) for c2 in tau.ids]
-
-
-@given(links=edges(most_parents=3))
-def test_positions_are_parents_first_and_independent_of_the_order_of_links(links):
-    tau = Ontology.from_edges(links).taxonomy()
-    assert all(tau.position(p) < tau.position(c) for c in tau.ids for p in tau.parents_of(c))
-    assert (np.diff(tau.depth) >= 0).all()
-    again = Ontology.from_edges(links[::-1]).taxonomy()
-    assert list(again.ids) == list(tau.ids)
-    assert again == tau
 
 
 @given(tau=dags(least=3))

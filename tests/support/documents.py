@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import reduce
+from operator import getitem
 from typing import Any
 
+import orjson
 from hypothesis import strategies as st
 
 Place = tuple[Any, ...]
@@ -26,6 +29,21 @@ def put(value: Any, place: Place, new: Any) -> Any:
     copy = dict(value) if isinstance(value, dict) else list(value)
     copy[place[0]] = put(value[place[0]], place[1:], new)
     return copy
+
+
+EXTREME = [None, True, -1, 0, 1, 10**6, 10**15, 2**62, 2**63 - 1, 0.5, 1e-300, 1e308, "", "a", "nan", [], {}, [1], [[]]]
+"""Values of each JSON type: negative, zero, huge, tiny and empty."""
+
+
+@st.composite
+def mutated(draw: st.DrawFn, raw: bytes) -> bytes:
+    """A JSON message in which one to three places have another value: an extreme one, or that of another place."""
+    message = orjson.loads(raw)
+    for _ in range(draw(st.integers(1, 3))):
+        place, other = draw(st.lists(st.sampled_from([*places(message)]), min_size=2, max_size=2))
+        new = draw(st.sampled_from([reduce(getitem, other, message), *EXTREME]))
+        message = put(message, place, new)
+    return orjson.dumps(message)
 
 
 def encoded(document: Any) -> st.SearchStrategy[bytes]:

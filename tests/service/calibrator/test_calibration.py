@@ -11,7 +11,7 @@ import pytest
 from calibration_bench import CalibrationBench, array_block, block, counts, sample
 from hypothesis import given
 from hypothesis import strategies as st
-from support.mutations import mutated
+from support.documents import mutated
 
 from stream_masker.errors import ServiceError
 from stream_masker.pipeline.blocks import SampleCounts

@@ -8,10 +8,9 @@ import click
 
 from stream_masker.cli.options import ReportingCommand, config_option, information, summarise
 from stream_masker.service.configuration import load_configuration
-from stream_masker.service.events.publishing import produce, publish, synthetic_events, write_events
+from stream_masker.service.events.publishing import publish, publish_file, synthetic_events, write_events
 from stream_masker.service.events.synthetic import SyntheticDischarges
 from stream_masker.service.files.outputs import refuse_same_file
-from stream_masker.service.observability.progress import shown_activity
 
 POSITIVE = click.IntRange(min=1)
 RATE = click.FloatRange(0, min_open=True)
@@ -51,17 +50,16 @@ def command(
         raise click.UsageError("--out and --outbreak-after are for --synthetic events; FILE is published")
     configuration = load_configuration(config)
     if file is not None:
-        done = produce(configuration, file, stream=information(), rate=rate)
+        done = publish_file(configuration, str(file), stream=information(), rate=rate)
     else:
         refuse_same_file({"--config": str(config)}, {"--out": out})
         discharges = SyntheticDischarges(configuration, outbreak_after=outbreak_after)
         events = synthetic_events(discharges, synthetic or 0, configuration.produce.key)
-        with shown_activity(information()) as show:
-            if out:
-                write_events(events, out, rate=rate, show=show)
-                summarise(f"wrote {synthetic:,} events to {out}", {"events": synthetic, "file": out}, beside=out)
-                return
-            done = publish(events, configuration, rate=rate, show=show)
+        if out:
+            write_events(events, out, stream=information(), rate=rate)
+            summarise(f"wrote {synthetic:,} events to {out}", {"events": synthetic, "file": out}, beside=out)
+            return
+        done = publish(events, configuration, stream=information(), rate=rate)
     summarise(str(done), {name: getattr(done, name) for name in FIGURES})
     if done.failed:
         raise click.exceptions.Exit(1)

@@ -78,6 +78,7 @@ def command(
     with open_output(output) as file, shown_activity(information()) as show:
         show(f"reading {Path(source).name}")
         data = read_dataset(configuration, source, records)
+        show(f"measuring the first of {len(compared)} settings")
         evaluation = evaluate(
             data,
             compared,

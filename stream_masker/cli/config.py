@@ -17,13 +17,7 @@ SAMPLE_EVENTS = 10_000
 
 @click.group(cls=Group)
 def command() -> None:
-    """Propose, check and show the configuration.
-
-    \b
-    Examples:
-      stream-masker config init --events events.jsonl -o stream-masker.yaml
-      stream-masker config check --config discharges.yaml
-    """
+    """Propose, check and show the configuration."""
 
 
 @command.command()
@@ -32,16 +26,13 @@ def command() -> None:
 def check(config: Path, events: str) -> None:
     """Check the configuration.
 
-    Checks the file, the environment's overrides, ontologies, roots, mapping files, the mechanism's parameters and the
-    names and values of librdkafka's properties. Prints the id of the secret and those of the keys of the internal
-    topics, which are the same for all processes. Exits with 0 if the configuration is valid, otherwise with 2 and one
-    line per problem. A missing secret is only a warning, because the machine that runs the check need not be the one
-    that masks.
+    Checks the file, the environment's overrides, ontologies, mapping files, the mechanism's parameters and librdkafka's
+    properties. Prints the ids of the secret and of the keys of the internal topics, which are the same for all
+    processes. A missing secret is only a warning, because this need not be the machine that masks.
 
     With --events, prints a line for each field of the first 10,000 events: its path, the share of events that have it,
     and its treatment; then the rejections by reason, and how often an attacker guesses a code right. Values are not
-    shown. Objects that are kept whole are named with a warning, and so is `unlisted: keep`: they are written with all
-    that producers add to them.
+    shown.
 
     \b
     Examples:
@@ -94,11 +85,10 @@ def show(config: Path) -> None:
 def init(events: str, sources: tuple[str, ...], encoding: str, output: str) -> None:
     """Propose a configuration for your events.
 
-    Reads a sample: the first 10,000 events of a file. A field becomes an attribute if at least 80 % of its values are
-    codes of an ontology. The id of a person becomes the noise key and is pseudonymized. Every other field is dropped,
-    and a comment says why it is no attribute: list below `fields` what you want to keep. The sample is masked with the
-    proposal, whose header says how many events it masks and rejects. Values of the sample are not shown. Without a
-    sample, prints the configuration of the events that `produce --synthetic` generates.
+    Reads the first 10,000 events of a file. A field becomes an attribute if at least 80 % of its values are codes of an
+    ontology. The id of a person becomes the noise key and is pseudonymized. Every other field is dropped, and a comment
+    says why: list below `fields` what you want to keep. The header says how many events of the sample the proposal
+    masks and rejects. Without a sample, prints the configuration of the events that `produce --synthetic` generates.
 
     \b
     Examples:
@@ -106,7 +96,7 @@ def init(events: str, sources: tuple[str, ...], encoding: str, output: str) -> N
       stream-masker config init --events visits.csv --ontology icd9=icd9.csv
     """
     from stream_masker.service.configuration.loading import parse_yaml
-    from stream_masker.service.files.outputs import STANDARD_STREAM, refuse_same_file, write_text
+    from stream_masker.service.files.outputs import STANDARD_STREAM, open_output, refuse_same_file
     from stream_masker.service.init import file_sample, proposed_configuration, simulated_sample
     from stream_masker.service.observability.progress import shown_activity
 
@@ -123,5 +113,6 @@ def init(events: str, sources: tuple[str, ...], encoding: str, output: str) -> N
     if output == STANDARD_STREAM:
         write_output(proposal.rstrip("\n"), parse_yaml(proposal, name="the proposal"))
         return
-    write_text(output, proposal)
+    with open_output(output) as file:
+        file.write(proposal.encode())
     summarise(f"wrote {output}: read it, and try it with `stream-masker config check`", {"file": output}, beside=output)

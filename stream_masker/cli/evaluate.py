@@ -59,12 +59,12 @@ def command(
 ) -> None:
     """Measure utility and disclosure risk of masking the events of FILE, for many methods.
 
-    FILE is of any format that `mask` reads. The report is one HTML page without links to other files: the verdict
-    about the configured method, a table of all methods, and three figures. --json prints all measures. Equal input,
-    configuration and secret give equal bytes. No masked record is written. The report needs the extra `evaluate`.
+    FILE is of any format that `mask` reads. The report is one HTML page: the verdict about the configured method, a
+    table of all methods, and three figures; --json prints all measures. Equal input, configuration and secret give
+    equal bytes. No masked record is written. The report needs the extra `evaluate`.
 
-    With limits, the report begins with the best method within them. If no method is within them, it names the nearest
-    one, and the exit code is 3.
+    With limits, the report begins with the best method within them, or else with the nearest one; the exit code is then
+    3.
 
     \b
     Examples:
@@ -78,6 +78,7 @@ def command(
     with open_output(output) as file, shown_activity(information()) as show:
         show(f"reading {Path(source).name}")
         data = read_dataset(configuration, source, records)
+        show(f"measuring the first of {len(compared)} settings")
         evaluation = evaluate(
             data,
             compared,

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from itertools import chain
 from pathlib import Path
 
 import click
@@ -14,7 +13,7 @@ from stream_masker.cli.options import ReportingCommand, config_option, informati
 from stream_masker.pipeline.messages import encode_statistics
 from stream_masker.service.configuration import Configuration, load_configuration
 from stream_masker.service.files.events import EventFile, open_events, open_writer
-from stream_masker.service.files.masking import FileMasking
+from stream_masker.service.files.masking import Assessment, FileMasking
 from stream_masker.service.files.outputs import STANDARD_STREAM, open_output, refuse_same_file
 from stream_masker.service.observability.progress import ShowActivity, shown_activity
 from stream_masker.service.process import infrequent_collections
@@ -35,15 +34,13 @@ def command(config: Path, snapshot: Path | None, rejected: str, explain: int | N
 
     IN has JSON lines, a JSON array or document, CSV, Parquet (needs the extra `parquet`) or HL7 v2 messages, plain or
     compressed with gzip; its content decides which. The section `produce` of the configuration describes CSV files.
-    The name of OUT decides its format: .jsonl, .hl7, or .csv, .tsv or .parquet for a table of the kind of IN, without
-    the columns that the configuration drops; each also with .gz. After an error, a file that was there before is
-    unchanged.
+    The name of OUT decides its format: .jsonl, .hl7, or .csv, .tsv or .parquet for a table of the kind of IN; each also
+    with .gz. After an error, a file that was there before is unchanged.
 
-    Buffers and calibrates on the first window (calibration.window_records), then masks all records. A record that
-    cannot be masked becomes a rejection with its reason and its line or row number, without values. If more than
-    limits.rejected_share of the records are rejected, the exit code is 1 and the message names reasons and paths. If
-    noise_key is position, noise depends on the file's name, its content and the line number, so that tomorrow's file of
-    the same name has other noise.
+    Without --statistics, calibrates on the first window (calibration.window_records). A record that cannot be masked
+    becomes a rejection with its reason and number, without values. If more than limits.rejected_share of the records
+    are rejected, the exit code is 1. If noise_key is position, noise depends on the file's name, its content and the
+    number of the record.
 
     --explain shows value, concept, replacement and distance of each code of one event. Treat its output like the events
     themselves.
@@ -75,10 +72,7 @@ def command(config: Path, snapshot: Path | None, rejected: str, explain: int | N
             assessment = masking.assessment(totals)
     figures = {**totals.to_dict(), "sentences": assessment.sentences, "version": masking.version}
     summarise(f"{totals}, by statistics version {masking.version}", figures, beside=target)
-    for line in assessment.sentences:
-        tell(line)
-    for warning in assessment.warnings:
-        warn(warning)
+    _tell(assessment)
     totals.check_share(configuration.limits.rejected_share)
 
 
@@ -103,9 +97,8 @@ def calibrate(config: Path, snapshot: str, publish: bool, baseline: bool, since:
     """Compute the statistics of a file of events of any format that `mask` reads.
 
     The window is the file's last calibration.window_records records. The snapshot is the input of `stream-masker mask
-    --statistics`; without -o it is written to standard output, with --publish or --since not at all. With --publish,
-    workers that hold their input start to mask with it; the calibrator replaces it once its own window has
-    calibration.min_records records.
+    --statistics`; without -o it is written to standard output, with --publish or --since not at all. Workers that hold
+    their input start to mask with published statistics; the calibrator replaces them once its window is full enough.
 
     \b
     Examples:
@@ -135,7 +128,12 @@ def calibrate(config: Path, snapshot: str, publish: bool, baseline: bool, since:
     records = message.statistics.records
     figures = {"records": records, "published": version, "sentences": assessment.sentences, "drift": drift}
     summarise(f"statistics of {records:,} records", figures, beside=target)
-    for line in chain(drift_lines(drift) if drift else (), assessment.sentences):
+    _tell(assessment, drift_lines(drift) if drift else ())
+
+
+def _tell(assessment: Assessment, before: Iterable[str] = ()) -> None:
+    """Write what is said of masked records, after other lines."""
+    for line in (*before, *assessment.sentences):
         tell(line)
     for warning in assessment.warnings:
         warn(warning)

@@ -25,11 +25,6 @@ def command() -> None:
     SOURCE is icd10cm (built in), a file or a folder: an edge list (.csv or .tsv: concept,parent,label), OBO (.obo), OBO
     Graphs, FHIR CodeSystem (.json), ClaML (.xml or .claml) or OWL in RDF/XML (.owl), each optionally with
     .gz; or a SNOMED CT RF2 release (its folder or its .zip).
-
-    \b
-    Examples:
-      stream-masker ontology inspect icd10cm E11.9
-      stream-masker ontology map icd10cm codes.txt --unknown ancestor
     """
 
 

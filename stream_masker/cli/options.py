@@ -28,36 +28,30 @@ config_option = click.option(
 """``--config FILE``: a ``Path`` named ``config``."""
 
 
-def _remember(context: click.Context, option: click.Parameter, given: bool) -> None:
-    context.meta[f"{__name__}.{option.name}"] = given
-
-
 def is_given(name: str) -> bool:
     """Return whether ``--quiet`` (``quiet``) or ``--json`` (``as_json``) is given."""
     context = click.get_current_context(silent=True)
     return context is not None and bool(context.meta.get(f"{__name__}.{name}"))
 
 
-REPORTING = tuple(
-    click.Option(names, is_flag=True, expose_value=False, callback=_remember, help=help_text)
-    for names, help_text in (
-        (["-q", "--quiet"], "Write no progress and no summary: only the output, warnings and errors."),
-        (["--json", "as_json"], "Write the result, the summary or the log as JSON, one document a line."),
-    )
-)
-"""``--quiet`` and ``--json``, for ``information``, ``tell``, ``output``, ``summarise`` and the logs of processes."""
-
-
 class ReportingCommand(click.Command):
-    """A command with ``--quiet`` and ``--json``, whose modules log from warnings up: the class of every command."""
+    """A command with ``--quiet`` and ``--json``, whose modules log from warnings up: the class of every command.
+
+    The two are for ``information``, ``tell``, ``output``, ``summarise`` and the logs of processes.
+    """
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
-        self.params.extend(REPORTING)
+        quiet = "Write no progress and no summary: only the output, warnings and errors."
+        as_json = "Write the result, the summary or the log as JSON, one document a line."
+        self.params.append(click.Option(["-q", "--quiet"], is_flag=True, help=quiet))
+        self.params.append(click.Option(["--json", "as_json"], is_flag=True, help=as_json))
 
     def invoke(self, ctx: click.Context) -> Any:
         from stream_masker.service.observability.logs import configure_logs
 
+        for name in ("quiet", "as_json"):
+            ctx.meta[f"{__name__}.{name}"] = ctx.params.pop(name)
         configure_logs("warning")
         return super().invoke(ctx)
 

@@ -41,13 +41,9 @@ def loaded(config: Path, log_level: str) -> Configuration:
 def worker(config: Path, http_port: int | None, log_level: str) -> None:
     """Mask the input topic, record by record, until SIGTERM or SIGINT.
 
-    One transaction holds the masked records, rejections, calibration counts and offsets of a batch. Without
-    statistics the worker holds, and /readyz gives the reason. Run at most as many workers as the input has
-    partitions. Each needs its own transactional id, which worker.instance sets.
-
-    The worker waits for brokers that do not answer. Exit code 1: a topic is missing. Exit code 2: the configuration
-    cannot be used. After a signal the worker ends within 25 seconds, with exit code 0 after an orderly stop and
-    otherwise with 1.
+    Without statistics the worker holds, and /readyz gives the reason. Run at most as many workers as the input has
+    partitions. Brokers that do not answer are waited for. The exit code is 1 if a topic is missing, and 2 if the
+    configuration cannot be used. After a signal the worker ends within 25 seconds.
 
     \b
     Examples:
@@ -74,9 +70,7 @@ def calibrator(config: Path, http_port: int | None, log_level: str) -> None:
     """Merge the workers' counts and publish statistics and their drift, until SIGTERM or SIGINT.
 
     Of several processes, one is active and the others stand by; /readyz reports the role. Without statistics, a
-    calibrator samples the input topic. After a stop or a crash, it continues with the same window.
-
-    The calibrator waits for brokers that do not answer. The exit codes are those of `worker`.
+    calibrator samples the input topic. Brokers that do not answer are waited for; the exit codes are those of `worker`.
 
     \b
     Examples:

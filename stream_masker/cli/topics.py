@@ -1,18 +1,23 @@
-"""``stream-masker topics``: creation and checks of the configuration's topics."""
+"""``stream-masker topics``, ``produce`` and ``audit``: creating topics, filling the input, and checking the output."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 
 import click
 
-from stream_masker.cli.options import ReportingCommand, config_option, output, summarise
+from stream_masker.cli.options import ReportingCommand, config_option, information, output, summarise, tell
 from stream_masker.errors import ServiceError
 from stream_masker.service.configuration import load_configuration
+from stream_masker.service.files.outputs import refuse_same_file
 from stream_masker.service.kafka.access import required_access
 from stream_masker.service.kafka.topics import DEFAULT_PARTITIONS, prepare_topics
 
 POSITIVE = click.IntRange(min=1)
+RATE = click.FloatRange(0, min_open=True)
+PLACE = "PARTITION:OFFSET"
+VERDICTS = {True: "matches", False: "DOES NOT MATCH"}
 
 
 @click.command(cls=ReportingCommand)
@@ -21,7 +26,7 @@ POSITIVE = click.IntRange(min=1)
 @click.option("--replication-factor", type=POSITIVE, metavar="N", help="Of new topics; default: the broker's.")
 @click.option("--acls", is_flag=True, help="Only print the access that each process and person needs.")
 @click.option("--dry-run", is_flag=True, help="Only print what would be created.")
-def command(config: Path, partitions: int, replication_factor: int | None, acls: bool, dry_run: bool) -> None:
+def topics(config: Path, partitions: int, replication_factor: int | None, acls: bool, dry_run: bool) -> None:
     """Create missing topics with the right cleanup policies, and check existing ones.
 
     Prints one line per topic: created, exists, or wrong, with the remedy. If a topic is wrong, none is created and the
@@ -40,6 +45,90 @@ def command(config: Path, partitions: int, replication_factor: int | None, acls:
     lines = prepare_topics(configuration, partitions=partitions, replication_factor=replication_factor, dry_run=dry_run)
     figures = [{"topic": line.name, "status": line.status, "detail": line.detail} for line in lines]
     summarise("\n".join(map(str, lines)), {"topics": figures})
-    wrong = sum(line.status == "wrong" for line in lines)
-    if wrong:
+    if wrong := sum(line.status == "wrong" for line in lines):
         raise ServiceError(f"{wrong} of {len(lines)} topics do not meet the requirements")
+
+
+@click.command(cls=ReportingCommand)
+@config_option
+@click.option("--rate", type=RATE, metavar="R", help="Records per second; default: full speed.")
+@click.option("--synthetic", type=POSITIVE, metavar="N", help="Generate N events instead of reading FILE.")
+@click.option("--outbreak-after", type=click.IntRange(0), metavar="N", help="With --synthetic: begin an outbreak then.")
+@click.option("--out", default="", metavar="FILE", help="With --synthetic: write JSON lines to FILE; no broker.")
+@click.argument("file", type=click.Path(path_type=Path), required=False)
+def produce(
+    config: Path, rate: float | None, synthetic: int | None, outbreak_after: int | None, out: str, file: Path | None
+) -> None:
+    """Publish the discharge events of FILE, or synthetic ones, on the input topic.
+
+    FILE is of any format that `mask` reads; the columns of a table become fields. Malformed events are reported by
+    number and left out. Exits with 1 if Kafka did not accept every record.
+
+    Synthetic events are correlated and skewed like real ones. They have leaves of the configured ontologies at the
+    paths of the configuration. Patients return; none of them is real.
+
+    \b
+    Examples:
+      stream-masker produce --config discharges.yaml discharges.csv.gz
+      stream-masker produce --config discharges.yaml --synthetic 100000 --rate 2000
+      stream-masker produce --config discharges.yaml --synthetic 1000 --out events.jsonl
+    """
+    from stream_masker.service.events.publishing import publish, publish_file, synthetic_events, write_events
+    from stream_masker.service.events.synthetic import SyntheticDischarges
+
+    if (file is None) == (synthetic is None):
+        raise click.UsageError("use either FILE or --synthetic")
+    if file is not None and (out or outbreak_after is not None):
+        raise click.UsageError("--out and --outbreak-after are for --synthetic events; FILE is published")
+    configuration = load_configuration(config)
+    if file is not None:
+        done = publish_file(configuration, str(file), stream=information(), rate=rate)
+    else:
+        refuse_same_file({"--config": str(config)}, {"--out": out})
+        discharges = SyntheticDischarges(configuration, outbreak_after=outbreak_after)
+        events = synthetic_events(discharges, synthetic or 0, configuration.produce.key)
+        if out:
+            write_events(events, out, stream=information(), rate=rate)
+            summarise(f"wrote {synthetic:,} events to {out}", {"events": synthetic, "file": out}, beside=out)
+            return
+        done = publish(events, configuration, stream=information(), rate=rate)
+    summarise(
+        str(done), {name: getattr(done, name) for name in ("topic", "delivered", "failed", "malformed", "seconds")}
+    )
+    if done.failed:
+        raise click.exceptions.Exit(1)
+
+
+@click.command(cls=ReportingCommand)
+@config_option
+@click.option("--offset", "locations", multiple=True, metavar=PLACE, help="An input record to verify; repeatable.")
+@click.option("--records", type=click.IntRange(1), default=5, show_default=True, help="How many to show.")
+def audit(config: Path, locations: tuple[str, ...], records: int) -> None:
+    """Show the latest masked records, or verify single ones with --offset.
+
+    Without --offset, prints sMean, sVar and sdCor of the statistics that masked the latest records, and below them the
+    records.
+
+    With --offset, derives the masks or rejections of input records again, and compares them with what was written. No
+    value is shown. Exits with 1 if a record does not match.
+
+    \b
+    Examples:
+      stream-masker audit --config discharges.yaml --records 3
+      stream-masker audit --config discharges.yaml --offset 0:1234 --offset 3:17
+    """
+    from stream_masker.service import audit as audits
+
+    configuration = load_configuration(config)
+    if not locations:
+        latest, versions = audits.latest_records(configuration, records)
+        figures = {"records": latest, "statistics": list(versions.values())}
+        output("\n".join(audits.latest_lines(latest, versions)), figures)
+        if not latest:
+            tell(f"{configuration.topics.output} has no records yet: see `stream-masker worker`")
+        return
+    results = [*audits.audit(configuration, [audits.RecordLocation.parse(text) for text in locations])]
+    lines = (f"{check.location}: {VERDICTS[check.matches]}: {check.description}" for check in results)
+    summarise("\n".join(lines), {"records": [asdict(check) for check in results]})
+    if not all(check.matches for check in results):
+        raise click.exceptions.Exit(1)

@@ -53,16 +53,6 @@ class Measurement:
         return max(each.vulnerability for each in self.risk.value.values())
 
     @property
-    def vulnerability_of_record(self) -> float | None:
-        """The greatest V of an attribute, by all masks of its record; None if it is not known."""
-        return None if self.risk.record is None else max(each.vulnerability for each in self.risk.record.values())
-
-    @property
-    def certain(self) -> float:
-        """The greatest share of an attribute's values that their own masks tell with a probability above 0.9."""
-        return max(each.certain for each in self.risk.value.values())
-
-    @property
     def correlation_error(self) -> float:
         """The greatest ΔsdCor of a pair of attributes; 0 if there is no pair."""
         return max((pair.correlation_error for pair in self.utility.pairs.values()), default=0.0)

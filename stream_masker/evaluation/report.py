@@ -35,11 +35,11 @@ COLUMNS: Mapping[str, tuple[str, Callable[[Measurement], float | None]]] = {
     ),
     "from all masks": (
         "The same from all masks of the record; – if it is not known",
-        lambda m: m.vulnerability_of_record,
+        lambda m: None if m.risk.record is None else max(each.vulnerability for each in m.risk.record.values()),
     ),
     "sure guesses": (
         "The share of codes that the attacker guesses with a probability above 0.9",
-        lambda m: m.certain,
+        lambda m: max(each.certain for each in m.risk.value.values()),
     ),
     "unchanged codes": (
         "The share of codes that masking leaves as they are",
@@ -60,7 +60,8 @@ COLUMNS: Mapping[str, tuple[str, Callable[[Measurement], float | None]]] = {
     ),
     "equal records": ("The number of records in the smallest set of equal masked records", lambda m: m.anonymity),
 }
-"""The columns of the table: what each means, and its value. Figures are those of the worst attribute or pair."""
+"""The columns of the table: what each means, and its value, None if it is not known. Figures are those of the worst
+attribute or pair."""
 
 FIGURES: Mapping[str, tuple[str, str]] = {
     "Utility against risk": (

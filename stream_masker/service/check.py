@@ -37,25 +37,15 @@ def masking_lines(configuration: Configuration) -> Iterator[str]:
 
 
 def secret_lines(configuration: Configuration, warn: Callable[[str], None]) -> Iterator[str]:
-    """Yield the ids of the secret and of the keys of the topics; ``warn`` is called about each that is missing."""
-    missing: dict[str, None] = {}
-    for line in (_secret_line, _topics_line):
-        try:
-            yield line(configuration)
-        except ConfigurationError as error:
-            missing[str(error)] = None
-    for problem in missing:
-        warn(problem)
-
-
-def _secret_line(configuration: Configuration) -> str:
-    return f"secret: id {secret_id(read_secret(configuration))}"
-
-
-def _topics_line(configuration: Configuration) -> str:
-    key, *earlier = topic_seal(configuration, configuration.topics.statistics).key_ids
-    also = f", also read: {', '.join(earlier)}" if earlier else ""
-    return f"internal topics: encrypted, key {key}{also}"
+    """Yield the ids of the secret and of the keys of the topics, which derive from it; ``warn`` is called if one is
+    missing.
+    """
+    try:
+        yield f"secret: id {secret_id(read_secret(configuration))}"
+        key, *earlier = topic_seal(configuration, configuration.topics.statistics).key_ids
+        yield f"internal topics: encrypted, key {key}" + (f", also read: {', '.join(earlier)}" if earlier else "")
+    except ConfigurationError as error:
+        warn(str(error))
 
 
 def event_lines(configuration: Configuration, events: Sequence[FileEvent]) -> Iterator[str]:

@@ -71,8 +71,8 @@ def test_help_imports_nothing_heavy():
 def test_help_has_examples_and_describes_every_option():
     for path, command in commands():
         output = run(*path, "--help").output
-        assert f"  stream-masker {path[0]}" in output.replace("Usage: stream-masker", ""), path
-        assert "Example" in output, path
+        if not isinstance(command, click.Group):
+            assert f"Examples:\n    stream-masker {' '.join(path)}" in output, path
         for parameter in command.params:
             if isinstance(parameter, click.Option):
                 assert parameter.help, (path, parameter.name)

@@ -65,7 +65,7 @@ def run_demo(console: Console, *, records: int, mechanism: str) -> tuple[str, di
         bar.print("Kafka: an in-memory broker in this process, for trials only")
         start, shown = time.monotonic(), bar.add_task("learning from earlier events", total=records, rate="")
         stream = EventStream(configuration, records)
-        stack.callback(stream.close)
+        stack.callback(stream.consumer.close)
         masking = FileMasking(configuration)
         version = publish_snapshot(configuration, masking.snapshot(stream.earlier()))
         # A calibrator that finds no version would take a sample of its own.
@@ -78,7 +78,7 @@ def run_demo(console: Console, *, records: int, mechanism: str) -> tuple[str, di
                 is_shown = True
                 bar.print(event_table(*stream.pair))
             bar.update(shown, completed=stream.outcomes, description=stream.phase, rate=f"{stream.rate:,.0f} events/s")
-            if stream.quiet_seconds > STALL_SECONDS:
+            if time.monotonic() - stream.progressed > STALL_SECONDS:
                 said = "; ".join(f"{name}: {last_lines(folder, name)}" for name in processes)
                 raise ServiceError(f"no progress for {STALL_SECONDS:.0f} s; {said}")
         seconds = time.monotonic() - start
@@ -126,6 +126,7 @@ class EventStream:
     """Sends the events, in step with the worker, and reads what becomes of them.
 
     ``pair``: an event before and after masking, whose principal diagnosis has changed. ``drift``: the last report.
+    ``progressed``: when the last message came, by ``time.monotonic``. ``consumer``: is to be closed at the end.
     """
 
     def __init__(self, configuration: Configuration, records: int) -> None:
@@ -137,13 +138,13 @@ class EventStream:
         self._events = discharges.events(self._earlier + records)
         self._before: dict[str, dict[str, Any]] = {}
         self._first: float | None = None
-        self._progressed = self._last = time.monotonic()
+        self.progressed = self._last = time.monotonic()
         properties = {"bootstrap.servers": configuration.kafka.bootstrap_servers, "log_level": SILENT}
         self._producer = Producer(properties)
-        self._consumer = Consumer({**properties, "group.id": "demo", "isolation.level": "read_committed"})
-        found, read = self._consumer.list_topics(timeout=START_SECONDS).topics, ("output", "rejected", "drift")
+        self.consumer = Consumer({**properties, "group.id": "demo", "isolation.level": "read_committed"})
+        found, read = self.consumer.list_topics(timeout=START_SECONDS).topics, ("output", "rejected", "drift")
         names = [getattr(self._topics, topic) for topic in read]
-        self._consumer.assign([TopicPartition(name, n, 0) for name in names for n in found[name].partitions])
+        self.consumer.assign([TopicPartition(name, n, 0) for name in names for n in found[name].partitions])
 
     def earlier(self) -> Iterator[FileEvent]:
         """Yield the events before those that are sent, with their numbers."""
@@ -159,9 +160,9 @@ class EventStream:
                 self._before[event["encounter_id"]] = event
             self._producer.produce(self._topics.input, orjson.dumps(event), event["patient"]["id"])
         self._producer.poll(0)
-        for message in self._consumer.consume(EVENTS_A_TURN, POLL_SECONDS):
+        for message in self.consumer.consume(EVENTS_A_TURN, POLL_SECONDS):
             if (error := message.error()) is None:
-                self._progressed = time.monotonic()
+                self.progressed = time.monotonic()
                 self._take(message)
             elif error.fatal():
                 raise KafkaException(error)
@@ -170,7 +171,7 @@ class EventStream:
         if message.topic() == self._topics.drift:
             self.drift = orjson.loads(message.value() or b"")
             return
-        self._first, self._last = self._first or self._progressed, self._progressed
+        self._first, self._last = self._first or self.progressed, self.progressed
         if message.topic() == self._topics.rejected:
             self.rejected += 1
             return
@@ -202,15 +203,6 @@ class EventStream:
         if self.is_masked:
             return "comparing with the earlier events"
         return "masking; an outbreak has begun" if self.outcomes >= self._records // 2 else "masking"
-
-    @property
-    def quiet_seconds(self) -> float:
-        """The seconds since the last message."""
-        return time.monotonic() - self._progressed
-
-    def close(self) -> None:
-        """Close the consumer."""
-        self._consumer.close()
 
 
 def progress_bar(console: Console) -> Progress:

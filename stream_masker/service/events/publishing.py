@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import pathlib
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import count
 from typing import Final, NamedTuple, TextIO
 
 import orjson
@@ -25,7 +23,7 @@ from stream_masker.service.files.inputs import FileEvent
 from stream_masker.service.files.outputs import open_output
 from stream_masker.service.kafka.clients import ANSWER_SECONDS, confluent_properties, connect_producer, require_broker
 from stream_masker.service.kafka.errors import check_topics, explained
-from stream_masker.service.observability.progress import ShowActivity, shown_activity
+from stream_masker.service.observability.progress import shown_activity
 
 PRODUCER_DEFAULTS: Final = {
     "acks": "all",
@@ -130,12 +128,12 @@ def paced(events: Iterable[Event], rate: float | None, clock: Callable[[], float
 
 
 def publish(
-    events: Iterable[Event], configuration: Configuration, *, rate: float | None, show: ShowActivity
+    events: Iterable[Event], configuration: Configuration, *, stream: TextIO, rate: float | None = None
 ) -> PublishingSummary:
     """Send events to the input topic, at ``rate`` records/s or at full speed, and wait until all are delivered.
 
-    Malformed events are counted. Raises ServiceError if there is no broker or the topic does not exist,
-    ConfigurationError if the records of the topic have schemas.
+    Malformed events are counted; the first ones and the progress are written to ``stream``. Raises ServiceError if
+    there is no broker or the topic does not exist, ConfigurationError if the records of the topic have schemas.
     """
     if configuration.format.value != "json":
         raise ConfigurationError("format.value: produce writes no records of schemas: use a producer of your own")
@@ -148,15 +146,18 @@ def publish(
         if error is not None and error.code() != KafkaError.LEADER_NOT_AVAILABLE:
             check_topics({topic: error}, str(properties.get("sasl.username", "")))
         start = time.monotonic()
-        for event in paced(events, rate):
-            if event.problem:
-                summary.malformed += 1
-                continue
-            summary.sent += 1
-            _send(producer, event, summary)
-            show(f"producing, {summary.sent:,} records so far")
-        while producer.flush(DELIVERY_WAIT_SECONDS):
-            pass
+        with shown_activity(stream) as show:
+            for event in paced(events, rate):
+                if event.problem:
+                    summary.malformed += 1
+                    if summary.malformed <= MAX_REPORTED_LINES:
+                        print(f"event {event.number}: {event.problem}", file=stream, flush=True)
+                    continue
+                summary.sent += 1
+                _send(producer, event, summary)
+                show(f"producing, {summary.sent:,} records so far")
+            while producer.flush(DELIVERY_WAIT_SECONDS):
+                pass
         summary.seconds = time.monotonic() - start
     finally:
         producer.flush(FLUSH_SECONDS)
@@ -177,31 +178,22 @@ def _send(producer: Producer, event: Event, summary: PublishingSummary) -> None:
         return
 
 
-def produce(
-    configuration: Configuration, file: pathlib.Path, *, stream: TextIO, rate: float | None = None
+def publish_file(
+    configuration: Configuration, name: str, *, stream: TextIO, rate: float | None = None
 ) -> PublishingSummary:
-    """Publish the events of a file; writes progress and the first malformed lines to ``stream``.
+    """Publish the events of a file. Raises like ``publish`` and ``open_events``."""
+    section = configuration.produce
+    with open_events(name, section, configuration.records) as source:
+        events = file_events(source.events, section.key, hl7=source.kind == "hl7")
+        return publish(events, configuration, stream=stream, rate=rate)
 
-    Raises like ``publish``, and like ``open_events`` for a file that cannot be read.
+
+def write_events(events: Iterable[Event], out: str, *, stream: TextIO, rate: float | None = None) -> None:
+    """Write events as JSON lines to a file, or to standard output for ``-``; the progress is written to ``stream``.
+
+    Needs no broker. Raises ServiceError for a file that cannot be written.
     """
-    section, problems = configuration.produce, count(1)
-
-    def reported(event: Event) -> Event:
-        if event.problem and next(problems) <= MAX_REPORTED_LINES:
-            print(f"{file.name}, event {event.number}: {event.problem}", file=stream, flush=True)
-        return event
-
-    with open_events(str(file), section, configuration.records) as source, shown_activity(stream) as show:
-        events = map(reported, file_events(source.events, section.key, hl7=source.kind == "hl7"))
-        return publish(events, configuration, rate=rate, show=show)
-
-
-def write_events(events: Iterable[Event], out: str, *, rate: float | None, show: ShowActivity) -> None:
-    """Write events as JSON lines to a file, or to standard output for ``-``; needs no broker.
-
-    Raises ServiceError for a file that cannot be written.
-    """
-    with open_output(out) as file:
+    with shown_activity(stream) as show, open_output(out) as file:
         for written, event in enumerate(paced(events, rate), start=1):
             file.write(event.value + b"\n")
             show(f"writing, {written:,} events so far")

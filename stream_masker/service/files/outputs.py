@@ -120,12 +120,6 @@ def _opened(name: str) -> Iterator[BinaryIO]:
             file.close()
 
 
-def write_text(name: str, text: str) -> None:
-    """Write a text to the file that ``open_output`` opens. Raises ServiceError."""
-    with open_output(name) as stream:
-        stream.write(text.encode())
-
-
 def refuse_same_file(inputs: Mapping[str, str], outputs: Mapping[str, str]) -> None:
     """Raise ServiceError if an output is the same file as an input or another output.
 

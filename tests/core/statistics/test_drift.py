@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import orjson
 import pytest
 from support.documentation import ROOT
 from support.shifts import NAMES, SHIFTS, drift_of, masked_utility, windows
@@ -74,7 +75,8 @@ def test_every_figure():
         ("a2", "", 0.2, 0.1),
         ("b1", "the label of b1", 0.5, 0.6),
     }
-    assert drift.to_dict()["attributes"]["p"]["figures"]["novel"]["verdict"] == "act"
+    report = orjson.loads(orjson.dumps(drift.to_dict()))
+    assert report["attributes"]["p"]["figures"]["novel"]["verdict"] == "act"
 
 
 def test_few_values_are_neither_counted_nor_named_on_their_own():

@@ -10,7 +10,7 @@ from kafka_records import mock_broker, read_all
 from support.small_configuration import small_configuration
 
 from stream_masker.service.configuration import parse_configuration
-from stream_masker.service.events.publishing import MAX_REPORTED_LINES, Event, PublishingSummary, paced, produce
+from stream_masker.service.events.publishing import MAX_REPORTED_LINES, Event, PublishingSummary, paced, publish_file
 
 
 def configured(bootstrap, properties=None, **sections):
@@ -23,11 +23,13 @@ def test_events_of_a_file_are_published_with_keys_and_malformed_ones_are_named(t
     file, stream = tmp_path / "events.csv", io.StringIO()
     file.write_text("id,principal\n1,A00\n2\n3,?\n")
     with mock_broker() as bootstrap:
-        summary = produce(configured(bootstrap, produce={"key": "id", "null_values": ["?"]}), file, stream=stream)
+        summary = publish_file(
+            configured(bootstrap, produce={"key": "id", "null_values": ["?"]}), str(file), stream=stream
+        )
         records = read_all(bootstrap, "discharges")
     assert sorted((r.key, r.value) for r in records) == [(b"1", b'{"id":"1","principal":"A00"}'), (b"3", b'{"id":"3"}')]
     assert (summary.delivered, summary.malformed, summary.failed) == (2, 1, {})
-    assert stream.getvalue().startswith("events.csv, event 2: not_in_format at the number of cells")
+    assert stream.getvalue().startswith("event 2: not_in_format at the number of cells")
 
 
 def test_a_full_queue_loses_no_record_and_equal_keys_stay_in_order(tmp_path):
@@ -35,7 +37,7 @@ def test_a_full_queue_loses_no_record_and_equal_keys_stay_in_order(tmp_path):
     file.write_text("".join(f'{{"id": "{i % 7}", "n": {i}}}\n' for i in range(2_000)))
     with mock_broker() as bootstrap:
         configuration = configured(bootstrap, {"queue.buffering.max.messages": 50}, produce={"key": "id"})
-        produce(configuration, file, stream=io.StringIO())
+        publish_file(configuration, str(file), stream=io.StringIO())
         records = read_all(bootstrap, "discharges")
     assert len(records) == 2_000
     for key in {r.key for r in records}:
@@ -47,7 +49,7 @@ def test_records_that_cannot_be_sent_are_counted_by_cause(tmp_path):
     file = tmp_path / "events.jsonl"
     file.write_text(f'{{"n": 1}}\n{{"n": "{"x" * 2_000}"}}\n{{"n": 2}}\n')
     with mock_broker() as bootstrap:
-        summary = produce(configured(bootstrap, {"message.max.bytes": 1_000}), file, stream=io.StringIO())
+        summary = publish_file(configured(bootstrap, {"message.max.bytes": 1_000}), str(file), stream=io.StringIO())
         assert sorted(r.json["n"] for r in read_all(bootstrap, "discharges")) == [1, 2]
     assert (summary.sent, summary.delivered, sum(summary.failed.values())) == (3, 2, 1)
     assert "Message size too large" in str(summary)
@@ -63,7 +65,7 @@ def test_reports_of_malformed_lines_are_limited(tmp_path):
     file, stream = tmp_path / "events.jsonl", io.StringIO()
     file.write_text("no\n" * 50 + '{"n": 1}\n' * 10)
     with mock_broker() as bootstrap:
-        assert produce(configured(bootstrap), file, stream=stream).delivered == 10
+        assert publish_file(configured(bootstrap), str(file), stream=stream).delivered == 10
     assert stream.getvalue().count("not JSON") == MAX_REPORTED_LINES
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections import Counter
 from pathlib import Path
 
@@ -110,11 +111,11 @@ def test_events_that_cannot_be_generated_are_refused(path: str, records: str, sa
 
 def test_file_and_topic_have_the_same_events(tmp_path: Path) -> None:
     discharges, out = SyntheticDischarges(configured(), seed=2), tmp_path / "events.jsonl"
-    write_events(synthetic_events(discharges, 50), str(out), rate=None, show=lambda _: None)
+    write_events(synthetic_events(discharges, 50), str(out), stream=io.StringIO())
     written = [orjson.loads(line) for line in out.read_bytes().splitlines()]
     with mock_broker() as bootstrap:
         configuration = configured(kafka={"bootstrap_servers": bootstrap})
-        summary = publish(synthetic_events(discharges, 50), configuration, rate=None, show=lambda _: None)
+        summary = publish(synthetic_events(discharges, 50), configuration, stream=io.StringIO())
         records = read_all(bootstrap, "discharges")
     assert summary.delivered == 50
     assert sorted((r.json for r in records), key=lambda e: e["encounter_id"]) == written

@@ -9,7 +9,7 @@ import stat
 import pytest
 
 from stream_masker.errors import ServiceError
-from stream_masker.service.files.outputs import open_output, refuse_same_file, write_text
+from stream_masker.service.files.outputs import open_output, refuse_same_file
 
 
 def names(folder):
@@ -41,14 +41,16 @@ def test_a_file_appears_when_it_is_complete_keeps_its_mode_and_is_private_if_it_
         stream.flush()
         assert target.read_text() == "before"
     assert target.read_text() == "after"
-    write_text(str(tmp_path / "new"), "text")
+    with open_output(str(tmp_path / "new")):
+        pass
     assert [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("out.jsonl", "new")] == [0o640, 0o600]
 
 
 def test_a_link_is_kept_and_its_file_replaced(tmp_path):
     (tmp_path / "real").write_text("before")
     (tmp_path / "link").symlink_to("real")
-    write_text(str(tmp_path / "link"), "after")
+    with open_output(str(tmp_path / "link")) as stream:
+        stream.write(b"after")
     assert (tmp_path / "link").is_symlink()
     assert (tmp_path / "real").read_text() == "after"
 

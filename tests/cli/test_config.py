@@ -65,6 +65,15 @@ def test_how_often_a_code_is_guessed_right_is_stated_for_a_sample(config, tmp_pa
 
 
 @pytest.mark.usefixtures("config")
+def test_rejected_codes_do_not_count_as_generalized(tmp_path):
+    events = [{"p": {"code": "a"}, "s": [{"code": "x"}, {"code": "y"}]}, {"p": {"code": "a"}, "s": []}]
+    (tmp_path / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
+    shown = run("config", "check", "--events", "events.jsonl").stdout
+    assert re.search(r"masked 1, rejected 1.*unknown_code", shown)
+    assert "generalized" not in shown
+
+
+@pytest.mark.usefixtures("config")
 def test_a_valid_configuration_is_described():
     result = run("config", "check")
     *attributes, secret, topics, last = result.stdout.splitlines()

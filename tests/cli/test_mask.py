@@ -171,7 +171,7 @@ def test_a_path_that_no_event_has_ends_with_1_and_names_path_and_reason(tmp_path
     run(*arguments, tmp_path / "out.jsonl")
 
 
-FULL, CLOSED = "cannot be (read or )?written: No space left on device", "is closed: name a file"
+FULL, CLOSED = "cannot be (read or )?written: No space left on device", "cannot be written: Bad file descriptor"
 
 
 @pytest.mark.parametrize(
@@ -179,6 +179,7 @@ FULL, CLOSED = "cannot be (read or )?written: No space left on device", "is clos
     [
         pytest.param("mask in.jsonl >/dev/full", FULL, marks=pytest.mark.exhaustive),
         ("ontology inspect icd10cm >/dev/full", FULL),
+        ("config show >&-", CLOSED),
         pytest.param("mask in.jsonl >&-", CLOSED, marks=pytest.mark.exhaustive),
     ],
 )

@@ -103,6 +103,13 @@ def _plain(value: Any) -> Any:
     return value.tolist() if isinstance(value, np.ndarray) else list(value) if isinstance(value, tuple) else value
 
 
+def _counts(given: Mapping[str, Any]) -> dict[str, int]:
+    counts = {str(concept): int(count) for concept, count in given.items()}
+    if min(counts.values(), default=1) < 1:
+        raise ValueError("a count is not positive")
+    return counts
+
+
 MATRICES = ("covariance", "correlation")
 READERS: Mapping[str, Callable[[Any], Any]] = {
     "mean": str,
@@ -110,6 +117,6 @@ READERS: Mapping[str, Callable[[Any], Any]] = {
     "unknown": float,
     "observed": str,
     "novel": float,
-    "values": dict,
+    "values": _counts,
 }
 """What reads the value that a field has for an attribute."""

@@ -49,6 +49,7 @@ from stream_masker.service.kafka.reader import (
     POLL_TIMEOUT_SECONDS,
     READ_MESSAGES,
     SINGLE_PARTITION,
+    VERSION_DIGITS,
     connect_reader,
     is_partition_end,
     read_to_end,
@@ -223,7 +224,7 @@ def history_of(components: CalibratorComponents, messages: Iterable[Message]) ->
     history = History(components.subject)
     for message in messages:
         key, value = message.key() or b"", message.value()
-        if not key.isdigit():
+        if not key.isdigit() or len(key) > VERSION_DIGITS:
             continue
         try:
             if value is None:

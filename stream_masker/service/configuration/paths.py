@@ -28,7 +28,8 @@ class ConfiguredPaths:
     """All paths of a configuration, each read once, and what is wrong with them.
 
     places: those of each attribute's codes. fields: the path of each text, by treatment. keys: the paths that have one
-    value in a record, by their location. problems: paths that cannot be read, and kept fields that contain masked ones.
+    value in a record, by their location. problems: paths that cannot be read, kept fields that contain masked ones, and
+    fields within references.
     The plan of the pipeline checks the rest when it is built.
     """
 
@@ -40,7 +41,7 @@ class ConfiguredPaths:
         self.places = {name: self._places(("attributes", name), each) for name, each in attributes.items()}
         self.fields = {key: self._treated(("fields", key), getattr(fields, key)) for key in FIELD_TREATMENTS}
         self.keys = self._keys(configuration)
-        self.problems += _kept_masks(self._located)
+        self.problems += [*_kept_masks(self._located), *_within_references(self._located)]
 
     def _read(self, at: Location, text: str, read: Callable[[str, str], Path]) -> Path | None:
         """Return a path; None if there is a problem."""
@@ -145,3 +146,13 @@ def _kept_masks(located: list[tuple[Location, Path]]) -> Iterator[Problem]:
             if owner is not None:
                 said = f"contains {format_location(owner)}, which is masked: list only the fields beside it"
                 yield at, f"{path.text!r} {said}"
+
+
+def _within_references(located: list[tuple[Location, Path]]) -> Iterator[Problem]:
+    """Yield the fields inside a Reference, which would be left empty: longer paths decide what becomes of its parts."""
+    references = [(at, path) for at, path in located if at[:2] == ("fields", "references")]
+    for at, path in located:
+        for reference, outer in references:
+            if at[0] == "fields" and len(path.steps) > len(outer.steps) and path.may_meet(outer):
+                said = "of which reference and type are left and all else is dropped: list only one of them"
+                yield at, f"{path.text!r} is inside {format_location(reference)} {outer.text!r}, {said}"

@@ -28,7 +28,7 @@ from stream_masker.pipeline.formats import document_of
 from stream_masker.pipeline.messages import StatisticsMessage, decode_statistics, encode_rejection
 from stream_masker.pipeline.paths import JsonValue, selected
 from stream_masker.pipeline.plan import AttributePlan, Plan
-from stream_masker.pipeline.reasons import Reason, RecordRejectedError, RejectionCause, causes_text
+from stream_masker.pipeline.reasons import RecordRejectedError, RejectionCause, causes_text
 from stream_masker.pipeline.records import Inputs, Rejected, Result
 from stream_masker.pipeline.risk import assess_version, guess_chances
 from stream_masker.pipeline.style import learned_styles
@@ -190,10 +190,13 @@ class FileMasking:
         counts, causes = counted.counts, Counter(counted.causes)
         causes.update(event.problem for event in events if event.problem is not None)
         totals = FileTotals(masked=counts.records, rejected=causes)
-        for attribute, unknown, codes in zip(self.plan.attributes, counts.unknown, counts.given, strict=True):
-            refused = sum(causes[Reason.UNKNOWN_CODE, place.path.text] for place in attribute.places)
-            found = totals.suppressed if attribute.concepts.unknown == "suppress" else totals.generalized
-            found[attribute.name], totals.codes[attribute.name] = unknown - refused, codes
+        found = zip(self.plan.attributes, counts.values, counts.unknown, counts.given, strict=True)
+        for attribute, values, unknown, codes in found:
+            totals.codes[attribute.name], lost = codes, codes - values.rows
+            if attribute.concepts.unknown == "suppress":
+                totals.suppressed[attribute.name] = lost
+            elif attribute.concepts.unknown == "ancestor":
+                totals.generalized[attribute.name] = unknown - lost
         return counted, totals
 
     def calibrated(self, events: Iterable[FileEvent], snapshot: bytes | None = None) -> Iterator[FileEvent]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from typing import Final, Literal, NamedTuple
 
 from kafka import KafkaAdminClient
 from kafka.admin import ConfigResource, ConfigResourceType, NewTopic
-from kafka.errors import KafkaError, NoError, UnknownTopicOrPartitionError, for_code
+from kafka.errors import KafkaError, NoError, TopicAlreadyExistsError, UnknownTopicOrPartitionError, for_code
 
 from stream_masker.errors import ServiceError
 from stream_masker.service.configuration.model import Configuration
@@ -149,7 +149,8 @@ def prepare_topics(
         for topic in (topic for topic in required if topic.name not in existing):
             settings = {**topic.settings, **({"min.insync.replicas": "2"} if replicas >= 3 else {})}
             new = NewTopic(topic.name, topic.partitions, replicas, topic_configs=settings)
-            with _reported(f"topic {topic.name} cannot be created"):
+            # Another process may have created it meanwhile.
+            with _reported(f"topic {topic.name} cannot be created"), suppress(TopicAlreadyExistsError):
                 admin.create_topics([new])
         deadline = time.monotonic() + 30
         while len(_existing(admin, names)) < len(names):

@@ -13,6 +13,7 @@ import socketserver
 import ssl
 import threading
 from collections.abc import Iterable
+from contextlib import suppress
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
@@ -141,7 +142,19 @@ class _Server(socketserver.ThreadingMixIn, WSGIServer):
 
 
 class _Handler(WSGIRequestHandler):
-    timeout = CONNECTION_SECONDS
+    def handle(self) -> None:
+        """Answer one request, in a limited time."""
+        limit = threading.Timer(CONNECTION_SECONDS, self._end)
+        limit.daemon = True
+        limit.start()
+        try:
+            super().handle()
+        finally:
+            limit.cancel()
+
+    def _end(self) -> None:
+        with suppress(OSError):
+            self.connection.shutdown(socket.SHUT_RDWR)
 
     def log_message(self, format: str, *args: Any) -> None:
         """Log requests at debug level."""

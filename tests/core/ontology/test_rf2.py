@@ -107,6 +107,7 @@ BAD = [
     (lambda r: r.links.append(link_row(DISEASE, MENIERE)), r"form a cycle: \d+, \d+(, \d+)?$"),
     (lambda r: r.concepts.append(concept_row(7, 1)), "only the root 138875005 may lack: 7$"),
     (lambda r: r.concepts.append(concept_row(EAR, 1)), "a concept is given twice: 25906001$"),
+    (lambda r: swap(r.concepts, 3, concept_row(EAR, 2)), "Concept.*: line 3: the column active is neither 0 nor 1$"),
     (lambda r: swap(r.links, 1, snomed.CONCEPT), "first line lacks the columns active, sourceId"),
     (lambda r: swap(r.terms, 4, r.terms[3][:60]), "Description.*: line 4 has 8 of 9 columns"),
     (lambda r: r.links.insert(2, ""), "Relationship.*: line 3 has 0 of 10"),

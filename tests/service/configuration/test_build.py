@@ -139,6 +139,11 @@ TYPELESS = "with records: fhir, a path starts with Bundle or a type"
         (None, {"noise_key": "subject.reference"}, f"noise_key: path 'subject.reference': {TYPELESS}"),
         ("attributes", {"label": "Condition.code.text"}, "is the label of one path: use a name beside each code"),
         ("attributes", {"label": ".display[0]"}, "'.display[0]' is not allowed: use names, as in .display"),
+        (
+            "fields",
+            {"drop": ["Condition.subject.display"], "references": ["Condition.id", "Condition.subject"]},
+            "fields.drop[0]: 'Condition.subject.display' is inside fields.references[1] 'Condition.subject', of which",
+        ),
     ],
 )
 def test_unclear_paths_of_fhir_messages_are_refused(section, changes, said):

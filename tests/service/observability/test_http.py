@@ -6,6 +6,7 @@ import json
 import logging
 import socket
 import ssl
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -122,13 +123,27 @@ def test_a_port_in_use_is_an_error_with_a_remedy_and_a_stopped_server_frees_its_
         assert get(second, "/healthz")[0] == 200
 
 
-def test_idle_connections_end_and_do_not_starve_the_probes(health: Health, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http._Handler, "timeout", 1.0)
+def sends(connection: socket.socket) -> bool:
+    """Send a byte now and then; return whether the connection is open."""
+    time.sleep(0.05)
+    try:
+        connection.sendall(b"X")
+    except OSError:
+        return False
+    return True
+
+
+def test_connections_end_also_of_clients_that_send_now_and_then_and_do_not_starve_the_probes(
+    health: Health, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http, "CONNECTION_SECONDS", 1.0)
     with serving(health) as server:
-        idle = [socket.create_connection(("127.0.0.1", server.port), timeout=10) for _ in range(20)]
+        slow, *idle = [socket.create_connection(("127.0.0.1", server.port), timeout=10) for _ in range(20)]
         assert [get(server, path)[0] for path in ("/healthz", "/readyz", "/metrics")] == [200, 503, 200]
+        slow.sendall(b"GET / HTTP/1.0\r\n")
+        assert any(not sends(slow) for _ in range(200))
         assert [one.recv(1) for one in idle] == [b""] * len(idle)
-        for one in idle:
+        for one in (slow, *idle):
             one.close()
 
 

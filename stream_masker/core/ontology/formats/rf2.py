@@ -93,6 +93,8 @@ def _active_rows(file: File, *columns: str) -> Iterator[Sequence[str]]:
             if len(row) != len(header):
                 found = f"line {line} has {len(row)} of {len(header)} columns"
                 raise OntologyError(f"{found}: the file is truncated or damaged")
-            values = wanted(row)
-            if values[0] == "1":
-                yield values[1:]
+            active, *values = wanted(row)
+            if active not in ("0", "1"):
+                raise OntologyError(f"line {line}: the column active is neither 0 nor 1")
+            if active == "1":
+                yield values

@@ -214,14 +214,7 @@ class Mechanism(ABC):
         statistics = compute_statistics(
             counts, self.attributes, self.distances, version=version, previous=self._statistics
         )
-        return self.completed(statistics, counts)
-
-    def completed(self, statistics: Statistics, counts: Counts) -> Statistics:
-        """Return the statistics of the counts with the mechanism's model.
-
-        Raises StatisticsError if masking with them would change too little.
-        """
-        statistics = statistics.with_model(self._model(counts, statistics))
+        statistics = replace(statistics, model=self._model(counts, statistics))
         self.with_statistics(statistics, counts)._check_masking(counts)
         return statistics
 

@@ -78,6 +78,9 @@ class Mechanism(ABC):
     needs_group: ClassVar[bool] = False
     """True if the mechanism masks records only as a group, with ``mask_many`` but without ``mask_one``."""
 
+    needs_patterns: ClassVar[bool] = False
+    """True if masks depend on which attributes of a record are missing."""
+
     counts_units: ClassVar[bool] = False
     """True if the mechanism counts the units of a batch (``Batch.units``), such as persons, instead of its records."""
 

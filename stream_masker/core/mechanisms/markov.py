@@ -117,8 +117,7 @@ class MarkovMechanism(DrawingMechanism):
 
     def _prepare(self, statistics: Statistics) -> tuple[TransitionMatrix, ...]:
         models = [read_model_field(statistics.model, name) for name in self.attributes]
-        pairs = zip(models, self._sizes, strict=True)
-        return tuple(self._matrix(*unpack_counts(model, size), model) for model, size in pairs)
+        return tuple(self._matrix(*unpack_counts(model), model) for model in models)
 
     @abstractmethod
     def _matrix(self, values: Int32Array, counts: Int64Array, model: object) -> TransitionMatrix:

@@ -164,7 +164,7 @@ class Mechanism(ABC):
         return encoding.encode(self._as_records(records), self._taxonomies)
 
     def _as_records(self, records: Iterable[Record] | DataFrame) -> Sequence[Record]:
-        return as_records(records, self.attributes, required=self.attributes)
+        return as_records(records, (*self.attributes, *self.context.names))
 
     def decode(self, masked: MaskedBatch) -> list[dict[str, Value]]:
         """Decode masked columns to records of concept ids."""

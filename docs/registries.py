@@ -27,14 +27,15 @@ from stream_masker import (
 from stream_masker.cli import COMMANDS, EXIT_CODES
 from stream_masker.core.distance import Distance
 from stream_masker.core.linkage import record_linkage
-from stream_masker.core.marginality import (
+from stream_masker.core.mechanisms import MECHANISMS
+from stream_masker.core.mechanisms.base import Mechanism
+from stream_masker.core.mechanisms.microaggregation import (
+    Nominal,
     marginality,
     marginality_mean,
     marginality_variance,
+    mdav,
 )
-from stream_masker.core.mechanisms import MECHANISMS
-from stream_masker.core.mechanisms.base import Mechanism
-from stream_masker.core.mechanisms.microaggregation import Nominal, mdav
 from stream_masker.core.mechanisms.noise.model import NoiseSampler
 from stream_masker.core.mechanisms.transport.certainty import least_redraw
 from stream_masker.core.mechanisms.transport.fit import levelled

@@ -14,7 +14,7 @@ from itertools import accumulate
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_masker.core.arrays import offsets_from_lengths
+from stream_masker.core.arrays import offsets_from_lengths, ranges
 
 ABSENT = -1
 """The code of an absent value: an optional attribute that a record does not have."""
@@ -73,9 +73,7 @@ class Column:
         if self.offsets is None:
             return Column(self.codes[rows])
         lengths = self.lengths[rows]
-        offsets = offsets_from_lengths(lengths)
-        elements = np.arange(offsets[-1]) + np.repeat(self.offsets[rows] - offsets[:-1], lengths)
-        return Column(self.codes[elements], offsets)
+        return Column(self.codes[ranges(self.offsets[rows], lengths)], offsets_from_lengths(lengths))
 
 
 @dataclass(frozen=True, slots=True)

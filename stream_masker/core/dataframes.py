@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from math import isnan
 from typing import Any, Protocol, Self
 
@@ -118,31 +117,19 @@ def _plain(value: Any) -> Any:
 
 
 def check_fields(whose: str, given: Collection[str], names: Sequence[str]) -> None:
-    """Raise ParameterError if names of attributes seem to be misspelt.
-
-    That is so if there are fields, but no attribute; or if a field that is no attribute resembles a missing one.
-    ``whose``: what has the fields, for the message.
-    """
-    missing = [name for name in names if name not in given]
-    unknown = sorted(str(name) for name in given if name not in names)
-    if not missing or not unknown:
-        return
-    folded = {name.casefold(): name for name in unknown}
-    if len(missing) == len(names) or any(get_close_matches(name.casefold(), folded, cutoff=0.8) for name in missing):
+    """Raise ParameterError if there are fields, but none of the named ones; ``whose``: what has them."""
+    if given and not any(name in given for name in names):
         has = "has" if whose.startswith("no") else "has no"
         raise ParameterError(
-            f"{whose} {has} {missing[0]!r}, but {', '.join(map(repr, unknown[:5]))}: the attributes are "
+            f"{whose} {has} {names[0]!r}, but {', '.join(map(repr, sorted(map(str, given))[:5]))}: the attributes are "
             f"{', '.join(map(repr, names))}; give None for an absent value"
         )
 
 
-def as_records(
-    records: Iterable[Mapping[str, Any]] | DataFrame, names: Sequence[str], *, required: Sequence[str] = ()
-) -> Sequence[Mapping[str, Any]]:
+def as_records(records: Iterable[Mapping[str, Any]] | DataFrame, names: Sequence[str]) -> Sequence[Mapping[str, Any]]:
     """Return records as a sequence; of a table the columns of these names, where missing cells are None.
 
-    Raises like ``WrappedTable.of``, and ParameterError for a table that lacks some of the ``required`` columns but has
-    columns of unknown names.
+    Raises like ``WrappedTable.of``, and ParameterError for a table with none of these columns.
     """
     if type(records) is list:
         return records
@@ -151,7 +138,6 @@ def as_records(
     if not hasattr(records, "columns"):
         return records if isinstance(records, Sequence) else list(records)
     table = WrappedTable.of(records)
-    if not set(required) <= set(table.columns):
-        check_fields("the table", table.columns, names)
+    check_fields("the table", table.columns, names)
     columns = {name: table.values(name) for name in names if name in table.columns}
     return [{name: values[row] for name, values in columns.items()} for row in range(table.size)]

@@ -32,7 +32,6 @@ from stream_masker.core.dtypes import (
     Int64Array,
     Int64Matrix,
     UInt8Array,
-    UInt16Matrix,
     UInt64Array,
 )
 
@@ -103,36 +102,58 @@ def accepts(word: np.uint64, salt: np.uint64, weight: float, left: float) -> boo
 
 
 @kernel
-def draw_by_weights(
-    words: UInt64Array,
-    rows: Int64Array,
-    own: Int64Array,
-    weights: Float64Matrix,
-    totals: Float64Array,
+def draw_product(
+    order: Int64Array,
+    near: Float32Array,
+    weights: Float32Array,
+    left: float,
+    own: int,
     salts: UInt64Array,
+    word: np.uint64,
+) -> int:
+    """Return a candidate c = order[k] drawn with weights near[k] · weights[c], whose sum is ``left``.
+
+    Candidates are visited in order (``accepts``): near ones first, so that a draw visits few. ``own``: the one that is
+    not drawn, −1 for none.
+    """
+    last = int64(order[0])
+    for k in range(order.size):
+        candidate = int64(order[k])
+        weight = np.float64(near[k]) * np.float64(weights[candidate])
+        if weight > 0.0 and candidate != own:
+            last = candidate
+            if accepts(word, salts[candidate], weight, left):
+                break
+            left -= weight
+    return last
+
+
+class Products(NamedTuple):
+    """What draws are made from: the candidate c = order[i, k] has the weight near[i, k] · weights[row, c].
+
+    * ``order``: (r, v) the candidates in the order in which they are visited. ``near``: (r, v), floats.
+    * ``weights``: (w, v), floats. ``salts``: (v,) uint64, the salt of each candidate.
+    """
+
+    order: NDArray[np.integer]
+    near: NDArray[np.floating]
+    weights: NDArray[np.floating]
+    salts: UInt64Array
+
+
+@kernel
+def draw_products(
+    given: Products, orders: Int64Array, rows: Int64Array, totals: Float64Array, own: Int64Array, words: UInt64Array
 ) -> Int64Array:
-    """Return (n,) int64: for each word an index drawn in proportion to a row of weights.
+    """Return (n,) int64: a candidate for each word; all arguments are (n,).
 
-    Candidates are visited in order and accepted with their share of what is left, so that few draws change when the
-    weights change a little (``accepts``).
-
-    * ``words``: (n,) uint64. ``rows``: (n,) int64, the row of each draw. ``own``: (n,) int64, the index that is not
-      drawn, −1 for none.
-    * ``weights``: (r, v) float64, not negative, with a candidate in each row. ``totals``: (r,), the sum of each row.
-    * ``salts``: (v,) uint64, the salt of each index.
+    ``orders``, ``rows``: its order, and its row of weights. ``totals``: the sum of its weights. ``own``: see
+    ``draw_product``.
     """
     drawn = np.empty(words.size, np.int64)
-    for k in range(words.size):
-        row, excluded, last = rows[k], own[k], -1
-        left = totals[row] - (weights[row, excluded] if excluded >= 0 else 0.0)
-        for j in range(weights.shape[1]):
-            weight = weights[row, j]
-            if weight > 0.0 and j != excluded:
-                last = j
-                if accepts(words[k], salts[j], weight, left):
-                    break
-                left -= weight
-        drawn[k] = last
+    for i in range(words.size):
+        order, near, weights = given.order[orders[i]], given.near[orders[i]], given.weights[rows[i]]
+        drawn[i] = draw_product(order, near, weights, totals[i], own[i], given.salts, words[i])
     return drawn
 
 
@@ -547,76 +568,6 @@ def greatest_products(first: Float32Matrix, second: Float32Matrix) -> Float32Mat
     return result
 
 
-@kernel
-def draw_product(
-    order: Int64Array, near: Float32Array, weights: Float32Array, left: float, salts: UInt64Array, word: np.uint64
-) -> int:
-    """Return a candidate drawn with weights near[k] · weights[order[k]], whose sum is ``left``.
-
-    Candidates are visited in order (``accepts``): near ones first, so that a draw visits few.
-    """
-    last = int64(order[0])
-    for k in range(order.size):
-        candidate = int64(order[k])
-        weight = np.float64(near[k]) * np.float64(weights[candidate])
-        if weight > 0.0:
-            last = candidate
-            if accepts(word, salts[candidate], weight, left):
-                break
-            left -= weight
-    return last
-
-
-class Draws(NamedTuple):
-    """The arrays of the draws of a map of k_A × k_B values; see ``transport.fit.Map`` for their mathematics.
-
-    * ``first_order``, ``second_order``: (k + 1, k) uint16, the order in which candidates of each value are visited, and
-      those of a redraw. ``first``, ``second``: (k + 1, k) float32 K in this order, and 1.
-    * ``totals``: (k_A, k_B) float32 Z. ``inner``: (k_B, k_A) float32 C. ``mask_weights``: (k_A, k_B) float32 Ψ.
-    * ``redraw_chance``: (k_A, k_B) float32 η. ``redrawn``: (k_A, k_B) float32 R, up to a factor; ``redrawn_first``:
-      (k_A,) float32 its sums, and ``redrawn_total`` their sum. ``salts``: of both attributes, (k,) uint64 each.
-    """
-
-    first_order: UInt16Matrix
-    second_order: UInt16Matrix
-    first: Float32Matrix
-    second: Float32Matrix
-    totals: Float32Matrix
-    inner: Float32Matrix
-    mask_weights: Float32Matrix
-    redraw_chance: Float32Matrix
-    redrawn: Float32Matrix
-    redrawn_first: Float32Array
-    redrawn_total: float
-    first_salts: UInt64Array
-    second_salts: UInt64Array
-
-
-@kernel
-def draw_pairs(
-    draws: Draws, a: Int32Array, b: Int32Array, words: UInt64Array, others: UInt64Array
-) -> tuple[Int32Array, Int32Array]:
-    """Return (n,) int32 each: the masks of n pairs of indices of values; ``words``, ``others``: of each value."""
-    first, second = np.empty(a.size, np.int32), np.empty(a.size, np.int32)
-    for i in range(a.size):
-        x, y, word, other = a[i], b[i], words[i], others[i]
-        total = float(draws.totals[x, y])
-        x_new = draw_product(draws.first_order[x], draws.first[x], draws.inner[y], total, draws.first_salts, word)
-        total = float(draws.inner[y, x_new])
-        y_new = draw_product(
-            draws.second_order[y], draws.second[y], draws.mask_weights[x_new], total, draws.second_salts, other
-        )
-        redraw_chance = np.float64(draws.redraw_chance[x_new, y_new])
-        if redraw_chance > 0.0 and uniform(mixed_word(word ^ mixed_word(other ^ REDRAWN))) < redraw_chance:
-            word, other = mixed_word(word ^ SECOND), mixed_word(other ^ SECOND)
-            order, ones, total = draws.first_order[-1], draws.first[-1], draws.redrawn_total
-            x_new = draw_product(order, ones, draws.redrawn_first, total, draws.first_salts, word)
-            order, ones, total = draws.second_order[-1], draws.second[-1], np.float64(draws.redrawn_first[x_new])
-            y_new = draw_product(order, ones, draws.redrawn[x_new], total, draws.second_salts, other)
-        first[i], second[i] = x_new, y_new
-    return first, second
-
-
 class Tree(NamedTuple):
     """The laws of an attribute's k_B values given k_A values of the root, on a tree of N nodes (``transport.given``).
 
@@ -719,7 +670,7 @@ def draw_given(
                 for child in below:
                     total += np.float64(mass[child])
                 if total > 0.0:
-                    node = draw_product(below, ones, mass, total, tree.salts, word)
+                    node = draw_product(below, ones, mass, total, -1, tree.salts, word)
                 else:  # a rounding error: the node wins nothing
                     node, mass = top, q
                 word = mixed_word(word)
@@ -727,7 +678,7 @@ def draw_given(
                 total = 0.0
                 for x in range(size):
                     total += np.float64(redraw_chance[x]) * np.float64(q[x])
-                node = draw_product(natural, redraw_chance, q, total, tree.salts, mixed_word(word ^ SECOND))
+                node = draw_product(natural, redraw_chance, q, total, -1, tree.salts, mixed_word(word ^ SECOND))
             for level in range(1, tree.lines.shape[0] if unlike else 1):
                 repeated, total = False, 0.0
                 for m in range(start, k):
@@ -741,6 +692,6 @@ def draw_given(
                 for x in range(size):
                     total += np.float64(fits[x])
                 if total > 0.0:
-                    node = draw_product(natural, ones, fits, total, tree.salts, mixed_word(word ^ AGAIN))
+                    node = draw_product(natural, ones, fits, total, -1, tree.salts, mixed_word(word ^ AGAIN))
             result[k] = node
     return result

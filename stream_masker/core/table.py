@@ -101,10 +101,6 @@ class DistanceTable:
             rows[new[start : start + len(block)]] = block
         return cls(distance, wanted, class_of, rows)
 
-    def __repr__(self) -> str:
-        k, c = self.rows.shape
-        return f"DistanceTable({self.distance!r}, anchors={k}, classes={c}, levels={self.levels.size})"
-
     def index_of(self, positions: NDArray[np.integer]) -> Int32Array:
         """Return (n,) int32: the index of each of n positions among the anchors, -1 for those that are none."""
         index = self._index[positions]

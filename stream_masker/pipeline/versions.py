@@ -220,7 +220,7 @@ class VersionPlanner:
         """
         self._mechanism.restore(snapshot.snapshot)
         self._guessed = snapshot.guessed
-        statistics = self._mechanism.statistics.with_version(self._next)
+        statistics = replace(self._mechanism.statistics, version=self._next)
         publish = self._publish(statistics, now, "file", styles=snapshot.styles)
         return replace(publish, message=replace(publish.message, baseline=self._next)) if baseline else publish
 
@@ -228,7 +228,7 @@ class VersionPlanner:
         """Return the latest statistics as the next version, with the id of the secret that workers must have."""
         latest = self.history.latest
         assert latest is not None, "there is a version if its secret differs"
-        statistics = latest.statistics.with_version(self._next)
+        statistics = replace(latest.statistics, version=self._next)
         return self._publish(statistics, now, latest.source, styles=latest.styles, blocks=latest.blocks)
 
     @property

@@ -7,6 +7,7 @@ which values were exchanged. Such *forced* swaps therefore take place with proba
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -71,7 +72,7 @@ def in_force(made):
     p = len(made.attributes)
     counts = count_batch(Batch(codes.size, (Column(codes),) * p), [codes.size] * p)
     statistics = compute_statistics(counts, made.attributes, made.distances, version=1)
-    return made.with_statistics(statistics.with_model(made._model(counts, statistics)), counts)
+    return made.with_statistics(replace(statistics, model=made._model(counts, statistics)), counts)
 
 
 @pytest.fixture

@@ -78,6 +78,9 @@ class Mechanism(ABC):
     needs_group: ClassVar[bool] = False
     """True if the mechanism masks records only as a group, with ``mask_many`` but without ``mask_one``."""
 
+    needs_patterns: ClassVar[bool] = False
+    """True if masks depend on which attributes of a record are missing."""
+
     counts_units: ClassVar[bool] = False
     """True if the mechanism counts the units of a batch (``Batch.units``), such as persons, instead of its records."""
 
@@ -161,7 +164,7 @@ class Mechanism(ABC):
         return encoding.encode(self._as_records(records), self._taxonomies)
 
     def _as_records(self, records: Iterable[Record] | DataFrame) -> Sequence[Record]:
-        return as_records(records, self.attributes, required=self.attributes)
+        return as_records(records, (*self.attributes, *self.context.names))
 
     def decode(self, masked: MaskedBatch) -> list[dict[str, Value]]:
         """Decode masked columns to records of concept ids."""
@@ -214,14 +217,7 @@ class Mechanism(ABC):
         statistics = compute_statistics(
             counts, self.attributes, self.distances, version=version, previous=self._statistics
         )
-        return self.completed(statistics, counts)
-
-    def completed(self, statistics: Statistics, counts: Counts) -> Statistics:
-        """Return the statistics of the counts with the mechanism's model.
-
-        Raises StatisticsError if masking with them would change too little.
-        """
-        statistics = statistics.with_model(self._model(counts, statistics))
+        statistics = replace(statistics, model=self._model(counts, statistics))
         self.with_statistics(statistics, counts)._check_masking(counts)
         return statistics
 

@@ -23,7 +23,7 @@ def encode(records: Sequence[Record], taxonomies: Mapping[str, Taxonomy]) -> Bat
 
     Raises UnknownConceptError, whose ``position`` is the record's index, for an unknown concept. Raises ParameterError
     for a value that is not a concept id, a list of them, or None, for an attribute with lists in some records and
-    single ids in others, and for names of attributes that seem to be misspelt (``core.dataframes.check_fields``).
+    single ids in others, and if records have fields, but no attribute.
     """
     for index, record in enumerate(records):
         if type(record) is not dict and not isinstance(record, Mapping):

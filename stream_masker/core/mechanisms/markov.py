@@ -21,10 +21,9 @@ from stream_masker.core.dtypes import (
     Float64Matrix,
     Int32Array,
     Int64Array,
-    UInt64Array,
     UInt64Matrix,
 )
-from stream_masker.core.kernels import draw_by_weights
+from stream_masker.core.kernels import Products, draw_products
 from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.mechanisms.parameters import Parameters, parameter
 from stream_masker.core.random import Keys, WordLayout, draw_words, salts_of, uniforms
@@ -68,8 +67,9 @@ class TransitionMatrix:
         index, known = located(self.values, codes[moved])
         moves = ~known | (uniforms(words[moved, 0]) >= self.stay[index])
         moved, index, known = moved[moves], index[moves], known[moves]
-        own = np.where(known & self.others, index, -1)
-        chosen = draw_by_weights(words[moved, 1], self._rows(index, known), own, self.weights, *self._sums)
+        own, rows, (given, sums) = np.where(known & self.others, index, -1), self._rows(index, known), self._draws
+        totals = sums[rows] - np.where(own >= 0, self.weights[rows, own], 0.0)
+        chosen = draw_products(given, np.zeros_like(rows), rows, totals, own, words[moved, 1])
         drawn[moved] = self.values[chosen]
         return drawn
 
@@ -90,9 +90,11 @@ class TransitionMatrix:
         return np.minimum(np.where(known, index, self.values.size), len(self.weights) - 1)
 
     @cached_property
-    def _sums(self) -> tuple[Float64Array, UInt64Array]:
-        """The sum of each row of weights, and the salts of the values."""
-        return self.weights.cumsum(axis=1)[:, -1].copy(), salts_of(self.values)
+    def _draws(self) -> tuple[Products, Float64Array]:
+        """The weights as compiled draws read them, and the sum of each row."""
+        natural = np.arange(self.values.size)[None]
+        given = Products(natural, np.ones(natural.shape), self.weights, salts_of(self.values))
+        return given, self.weights.cumsum(axis=1)[:, -1].copy()
 
 
 class MarkovMechanism(DrawingMechanism):
@@ -117,8 +119,7 @@ class MarkovMechanism(DrawingMechanism):
 
     def _prepare(self, statistics: Statistics) -> tuple[TransitionMatrix, ...]:
         models = [read_model_field(statistics.model, name) for name in self.attributes]
-        pairs = zip(models, self._sizes, strict=True)
-        return tuple(self._matrix(*unpack_counts(model, size), model) for model, size in pairs)
+        return tuple(self._matrix(*unpack_counts(model), model) for model in models)
 
     @abstractmethod
     def _matrix(self, values: Int32Array, counts: Int64Array, model: object) -> TransitionMatrix:

@@ -10,15 +10,16 @@ from typing import Any, Literal
 import numpy as np
 
 from stream_masker.core.batch import Batch, Column, MaskedBatch, presence_patterns
-from stream_masker.core.distance import Distance
+from stream_masker.core.distance import ConceptsLike, Distance
 from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array, Int64Array, UInt64Array, UInt64Matrix
 from stream_masker.core.linkage import least_class
-from stream_masker.core.marginality import mean_and_variance
 from stream_masker.core.mechanisms.grouped import GroupMechanism, GroupParameters
 from stream_masker.core.mechanisms.parameters import parameter
 from stream_masker.core.random import ROUNDING_WORD, TIES, Keys, draw_words, key_words, uniforms
 from stream_masker.core.statistics.counts import Counts, SparseCounts
+from stream_masker.core.statistics.statistics import Marginal, value_counts
 from stream_masker.core.statistics.summary import Statistics
+from stream_masker.core.table import least_total
 from stream_masker.core.validation import whole_number
 from stream_masker.errors import AnonymityError, StatisticsError, UnknownConceptError
 
@@ -226,3 +227,37 @@ def mdav(
         if count < 3 * k:
             break
     return [*groups, left]
+
+
+def marginality(values: ConceptsLike, d: Distance) -> Float64Array:
+    """Return (n,) float64: m(xⱼ) = Σ d(xⱼ, xₗ) over the sample without xⱼ itself (2013: equation 2).
+
+    Other occurrences of the same value have distance 0, so frequent values are less marginal. The paper's distance is
+    ``LogTaxonomic``. Raises StatisticsError for an empty sample, and UnknownConceptError.
+    """
+    positions = d.encode(values)
+    sample = Marginal.of(value_counts(positions, d), d)
+    return sample.sums[np.searchsorted(sample.positions, positions)]
+
+
+def marginality_mean(values: ConceptsLike, d: Distance) -> str:
+    """Return the id of the least marginal value of the sample (2013: equation 3).
+
+    Ties, which the paper does not resolve: the smallest depth, then the smallest id. Raises as ``marginality``.
+    """
+    return d.taxonomy.ids[mean_and_variance(value_counts(values, d), d)[0]]
+
+
+def marginality_variance(values: ConceptsLike, d: Distance) -> float:
+    """Return Σ m(xⱼ) / n over n values (2013: equation 5); it grows with n like marginalities.
+
+    Raises as ``marginality``.
+    """
+    return mean_and_variance(value_counts(values, d), d)[1]
+
+
+def mean_and_variance(counts: SparseCounts, d: Distance) -> tuple[int, float]:
+    """Return the position of the least marginal value, and the variance, from the counts of the values."""
+    sample = Marginal.of(counts, d)
+    mean = least_total(sample.positions, sample.sums, d.taxonomy)
+    return mean, float(counts.counts @ sample.sums) / counts.rows

@@ -14,7 +14,7 @@ from stream_masker.core.dtypes import BoolArray, Float64Array, Float64Matrix, In
 from stream_masker.core.mechanisms.markov import MarkovMechanism, TransitionMatrix
 from stream_masker.core.mechanisms.parameters import Parameters, parameter
 from stream_masker.core.statistics.counts import Counts
-from stream_masker.core.statistics.packing import pack_array, read_array
+from stream_masker.core.statistics.packing import pack_array, read_model_field, unpack_array
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.errors import ParameterError, StatisticsError
 
@@ -107,7 +107,7 @@ class Vicus(MarkovMechanism):
         return models
 
     def _matrix(self, values: Int32Array, counts: Int64Array, model: object) -> TransitionMatrix:
-        labels = read_array(model, "parts", np.int32, values.size, low=0, high=values.size - 1)
+        labels = unpack_array(read_model_field(model, "parts"), np.int32, values.size)
         sizes = np.bincount(labels)[labels]
         keep = stay_probability(self.parameters.k1, self.parameters.k2, sizes, values.size - sizes)
         weights = np.vstack((self._weights(keep, labels[:, None] == labels[None, :]), counts.astype(float)))

@@ -84,9 +84,6 @@ class ConceptMap:
         self._mapping = _mapped_positions(mapping or {}, taxonomy)
         self._cached = lru_cache(CACHED_VALUES)(self._find)
 
-    def __repr__(self) -> str:
-        return f"ConceptMap({self.taxonomy!r}, unknown={self.unknown!r})"
-
     def find(self, value: str) -> Match:
         """Return the concept of a value; cached."""
         if not isinstance(value, str):

@@ -197,6 +197,7 @@ class Assessed(Protocol):
     attributes: tuple[str, ...]
     distances: tuple[Distance, ...]
     needs_group: ClassVar[bool]
+    needs_patterns: ClassVar[bool]
 
     def attribute_channel(self, j: int, values: Int32Array, counts: Counts | None) -> Channel: ...
 
@@ -221,12 +222,13 @@ EXPECTED_RECORDS = 20_000
 
 
 def expected_masks(masker: Assessed, counts: Counts, sizes: Sequence[int]) -> Counts | None:
-    """Return the counts of masks of random records of the window; None for masks of groups, or given a context.
+    """Return the counts of masks of random records of the window; None for masks of groups, or given a context, and
+    for three or more attributes if masks depend on which ones are missing.
 
     They have the values and pairs of masks that the mechanism makes of such records, of as many as the window has or
     fewer. Records are drawn for each pair of attributes, and for the values that are in no pair.
     """
-    if masker.needs_group or counts.contexts:
+    if masker.needs_group or counts.contexts or (masker.needs_patterns and len(sizes) > 2):
         return None
     share = min(1.0, EXPECTED_RECORDS / counts.records)
     values: list[list[SparseCounts]] = [[] for _ in counts.values]

@@ -124,13 +124,6 @@ class Risk:
         """Return the figures by name."""
         return asdict(self)
 
-    def __repr__(self) -> str:
-        """Return V and the unchanged shares, rounded; ``to_dict`` has everything."""
-        chances = [f"{a}: {each.vulnerability:.4f} given the value's mask" for a, each in self.value.items()]
-        chances += [f"{a}: {each.vulnerability:.4f} given the record's" for a, each in (self.record or {}).items()]
-        unchanged = [f"{a}: {share:.4f} unchanged" for a, share in self.unchanged.items()]
-        return f"Risk({', '.join([*chances, *unchanged])})"
-
 
 def disclosure(
     taxonomy: Taxonomy,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -55,14 +55,6 @@ class Statistics:
             f"Statistics(version={self.version}, records={self.records}, mean={mean}, variance={variance}, "
             f"correlation={self.correlation.round(4).tolist()})"
         )
-
-    def with_version(self, version: int) -> Statistics:
-        """Return the same statistics with another version number."""
-        return replace(self, version=version)
-
-    def with_model(self, model: Mapping[str, Any]) -> Statistics:
-        """Return the same statistics with a mechanism's model."""
-        return replace(self, model=model)
 
     def correlation_change(self, other: Statistics) -> Float64Array:
         """Return (p, p) float64: |ΔsdCor| of each pair, from other statistics of the same attributes."""

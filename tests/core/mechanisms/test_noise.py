@@ -103,9 +103,6 @@ def test_uncorrelated_noise_uses_svar_and_correlated_noise_sdvar():
     [
         lambda s: s["model"]["variance"].__setitem__(0, -0.1),
         lambda s: s["model"]["variance"].__setitem__(0, float("nan")),
-        lambda s: s["model"]["covariance"][0].__setitem__(1, float("inf")),
-        lambda s: s["model"]["covariance"][0].__setitem__(1, 0.5),
-        lambda s: s["model"].update(covariance=[[0.1, 0.3], [0.3, 0.1]]),
         lambda s: s["mean"].update(a="a concept of another taxonomy"),
         lambda s: s.update(attributes=["b", "a"]),
         lambda s: s.pop("observed"),

@@ -51,12 +51,8 @@ def broken_models():
     client = made().statistics.model["client"]
     yield {}
     yield "text"
-    for parts in ([1, 2], [0, 0, 0, 1, 1, 6], [0, 0, 0, 1, 1, -1]):
-        yield {**client, "parts": pack_array(np.array(parts, np.int32))}
+    yield {**client, "parts": pack_array(np.array([1, 2], np.int32))}
     yield {**client, "values": "no base64!"}
-    for values in ([1, 1, 2, 3, 4, 5], [1, 2, 3, 4, 5, 99]):
-        yield {**client, "values": pack_array(np.array(values, np.int32))}
-    yield {**client, "counts": pack_array(np.zeros(6, np.int64))}
     yield {**client, "counts": pack_array(np.ones(5, np.int64))}
 
 

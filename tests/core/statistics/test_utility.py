@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from stream_masker import SemanticNoise
+from stream_masker import SemanticNoise, SemanticTransport
 from stream_masker.core.batch import Batch, Column, Distortion
 from stream_masker.core.distance import WuPalmer
 from stream_masker.core.ontology import Ontology
@@ -98,3 +98,12 @@ def test_masks_are_as_expected_with_lists_and_missing_values(names):
     assert set(found.figures) >= set(names)
     for name in names:
         assert made.variance[name] == pytest.approx(after.variance[name], abs=0.02)
+
+
+@pytest.mark.parametrize(("names", "known"), [(("one", "other"), True), (("one", "other", "list"), False)])
+def test_masks_of_transport_are_expected_for_two_attributes_alone(names, known):
+    """Records are drawn with two attributes, and records that lack a third one can have no maps."""
+    made, rng = SemanticTransport(dict.fromkeys(names, WIDE), seed=b"sixteen bytes or more"), np.random.default_rng(3)
+    made.learn_many([record(rng) for _ in range(500)])
+    made.calibrate()
+    assert (expected_masks(made, made.counts, [len(WIDE)] * len(names)) is not None) == known

@@ -20,9 +20,7 @@ from stream_masker.core.arrays import slices
 from stream_masker.core.batch import Batch, presence_patterns
 from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array, UInt64Array
 from stream_masker.core.mechanisms.noise.law import Distribution
-from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random import EXPONENTIALS, Keys, draw_words, key_words, normals
-from stream_masker.core.statistics import nearest_psd
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.packing import pack_counts, unpack_counts
 from stream_masker.core.statistics.summary import Statistics
@@ -40,9 +38,6 @@ MIN_PIVOT = 1e-12
 
 A smaller one means that the attribute depends linearly on those before it.
 """
-
-PSD_ROUNDING = 1e-9
-"""The change to the nearest positive semidefinite matrix that rounding explains, relative to the norm of the matrix."""
 
 MOST_FACTORS = 256
 """The number of triangular factors that are kept: one for each combination of attributes that a record has."""
@@ -146,33 +141,26 @@ class NoiseModel:
         return cls(statistics.version, variances, statistics.covariance, columns)
 
     @classmethod
-    def read(cls, data: Mapping[str, Any], taxonomies: Mapping[str, Taxonomy]) -> NoiseModel:
-        """Restore what ``to_dict`` returns. Raises StatisticsError if noise cannot be drawn from it."""
-        p = len(taxonomies)
+    def read(cls, data: Mapping[str, Any], names: Sequence[str]) -> NoiseModel:
+        """Restore what ``to_dict`` returns; ``names``: of the attributes.
+
+        Raises StatisticsError for anything else, and for an attribute without variance.
+        """
+        p = len(names)
         try:
             variances = np.array(data["variance"], np.float64).reshape(p)
             covariance = np.array(data["covariance"], np.float64).reshape(p, p)
-            columns = tuple(unpack_counts(data["frequencies"][name], len(tau)) for name, tau in taxonomies.items())
+            columns = tuple(unpack_counts(data["frequencies"][name]) for name in names)
             model = cls(int(data["version"]), variances, covariance, columns)
         except (KeyError, TypeError, ValueError) as error:
             raise StatisticsError(f"the model does not have the expected format ({type(error).__name__})") from None
-        model.check(list(taxonomies))
-        return model
-
-    def check(self, names: Sequence[str]) -> None:
-        """Raise StatisticsError unless noise can be drawn from the moments, and every attribute has variance: with a
-        noise of 0, later values would pass unmasked. ``names``: of the attributes."""
-        if not np.isfinite(np.append(self.covariance, self.variances)).all() or self.variances.min(initial=0.0) < 0:
-            raise StatisticsError("a variance is negative, or a variance or covariance is not finite")
-        change, size = nearest_psd(self.covariance)[1], np.linalg.norm(self.covariance)
-        if not np.array_equal(self.covariance, self.covariance.T) or change > PSD_ROUNDING * size:
-            raise StatisticsError("the covariance matrix is not symmetric and positive semidefinite")
-        least = np.minimum(np.diag(self.covariance), self.variances)
+        least = np.minimum(np.diag(covariance), variances)
         if constant := [name for name, variance in zip(names, least, strict=True) if not variance > 0]:
             raise StatisticsError(
                 f"{', '.join(constant)}: all values are equal, so the noise would be 0 and later values would pass "
                 "unmasked; calibrate on records with different values"
             )
+        return model
 
     def to_dict(self, names: Sequence[str]) -> dict[str, Any]:
         """Return a JSON-serialisable form; ``names``: of the attributes."""

@@ -185,7 +185,7 @@ class SemanticNoise(Mechanism):
         return np.repeat(first, column.lengths) if column.is_array else first
 
     def _prepare(self, statistics: Statistics) -> PreparedNoise:
-        model, means = NoiseModel.read(statistics.model, self._taxonomies), self._means(statistics)
+        model, means = NoiseModel.read(statistics.model, self.attributes), self._means(statistics)
         if self.parameters.preset == "strong":
             _check_leaves(model, self._taxonomies)
         sigma = model.covariance if self._correlated else np.diag(model.variances)
@@ -211,7 +211,7 @@ class SemanticNoise(Mechanism):
         """Return the model of the window, or the one in force if that is near enough."""
         previous, new = self._statistics, NoiseModel.of(counts, statistics)
         if previous is not None and (self._reference != "mean" or previous.mean == statistics.mean):
-            held = NoiseModel.read(previous.model, self._taxonomies)
+            held = NoiseModel.read(previous.model, self.attributes)
             if held.is_near(new, drawn_by_frequency=self._candidates == "observed"):
                 return previous.model
         return new.to_dict(self.attributes)

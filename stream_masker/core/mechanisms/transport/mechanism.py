@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -11,7 +11,7 @@ import numpy as np
 from stream_masker.core.arrays import located
 from stream_masker.core.batch import Batch, MaskedBatch
 from stream_masker.core.context import Context, ContextChoice
-from stream_masker.core.dataframes import DataFrame, as_records
+from stream_masker.core.dataframes import DataFrame
 from stream_masker.core.dtypes import BoolArray, Float64Array, Int32Array
 from stream_masker.core.mechanisms.base import Mechanism, known_counts
 from stream_masker.core.mechanisms.encoding import Record
@@ -115,6 +115,7 @@ class SemanticTransport(Mechanism):
 
     name = "semantic_transport"
     snapshot_format = FORMAT
+    needs_patterns = True
     source = "own; Cuturi 2013, Peyré and Cuturi 2019"
     preserves = ("meaning", "mean", "dispersion", "marginals", "the correlation and cross table of two codes")
     guarantee = (
@@ -199,10 +200,6 @@ class SemanticTransport(Mechanism):
         if not context:
             return batch
         return replace(batch, context=context.numbers([[record.get(n) for record in given] for n in context.names]))
-
-    def _as_records(self, records: Iterable[Record] | DataFrame) -> Sequence[Record]:
-        names = (*self.attributes, *self.context.names)
-        return as_records(records, names, required=self.attributes)
 
 
 class Strata:

@@ -17,6 +17,7 @@ import numpy as np
 from stream_masker.core.batch import Batch
 from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import (
+    Float32Array,
     Float32Matrix,
     Float64Array,
     Float64Matrix,
@@ -25,11 +26,11 @@ from stream_masker.core.dtypes import (
     UInt16Matrix,
     UInt64Array,
 )
-from stream_masker.core.kernels import Draws, draw_pairs
+from stream_masker.core.kernels import REDRAWN, SECOND, Products, draw_products
 from stream_masker.core.mechanisms.transport.certainty import COLUMNS, Told
 from stream_masker.core.mechanisms.transport.fit import Kernel, Law, Map, Values
 from stream_masker.core.mechanisms.transport.given import Given, Table, sampled
-from stream_masker.core.random import salts_of
+from stream_masker.core.random import mixed_words, salts_of, uniforms
 from stream_masker.core.statistics.packing import pack_array, read_model_field, unpack_array
 from stream_masker.errors import StatisticsError
 
@@ -90,25 +91,37 @@ class Transport:
         return cls((attribute,), Map(law, kernels, law.share.astype(np.float32)), np.zeros(law.shape, np.float32), {})
 
     @cached_property
-    def draws(self) -> Draws:
-        """The arrays that the compiled draws read."""
+    def _draws(self) -> tuple[Products, Products, Float32Matrix, Float32Array]:
+        """What the masks of both attributes are drawn from; and R of redraws, up to a factor, with the sums of rows."""
         own, values = self.map, self.map.law.values
-        (first, near), (second, other) = (_in_order(m, v.squares) for m, v in zip(own.matrices, values, strict=True))
         again = (self.redraw_chance.ravel() * own.mask_chances).astype(np.float32).reshape(own.law.shape)
         sums = again.sum(axis=1, dtype=np.float64).astype(np.float32)
-        laws = own.totals, own.inner, own.mask_weights, self.redraw_chance, again, sums
-        salts = (salts_of(v.positions) for v in values)
-        return Draws(first, second, near, other, *laws, float(sums.sum(dtype=np.float64)), *salts)
+        first, second = (
+            Products(*_in_order(matrix, v.squares), weights, salts_of(v.positions))
+            for matrix, v, weights in zip(own.matrices, values, (own.inner, own.mask_weights), strict=True)
+        )
+        return first, second, again, sums
 
     def draw(self, codes: Sequence[Int32Array], words: Sequence[UInt64Array]) -> list[Int32Array]:
         """Return the masks of records that have all attributes, as positions.
 
         ``codes``: (n,) positions of each attribute. ``words``: (n,) a random word of each value.
         """
-        first, second = codes if len(codes) == 2 else (codes[0], np.zeros_like(codes[0]))
-        a, b = self.map.law.values
-        drawn = draw_pairs(self.draws, a.indices(first), b.indices(second), words[0], words[-1])
-        return [a.positions[drawn[0]], b.positions[drawn[1]]][: len(codes)]
+        (a, b), (first, second, redrawn, sums), own = self.map.law.values, self._draws, self.map
+        x, word, other = a.indices(codes[0]).astype(np.int64), words[0], words[-1]
+        y = b.indices(codes[1]).astype(np.int64) if len(codes) == 2 else np.zeros_like(x)
+        none = np.full(x.size, -1)
+        drawn = draw_products(first, x, y, own.totals[x, y].astype(np.float64), none, word)
+        others = draw_products(second, y, drawn, own.inner[y, drawn].astype(np.float64), none, other)
+        shares = uniforms(mixed_words(word ^ mixed_words(other ^ REDRAWN)))
+        again = np.flatnonzero(shares < self.redraw_chance[drawn, others])
+        if again.size:
+            word, other, none = mixed_words(word[again] ^ SECOND), mixed_words(other[again] ^ SECOND), none[again]
+            totals = np.full(again.size, sums.sum(dtype=np.float64))
+            drawn[again] = new = draw_products(first._replace(weights=sums[None]), none, none, totals, none, word)
+            second, totals = second._replace(weights=redrawn), sums[new].astype(np.float64)
+            others[again] = draw_products(second, none, new, totals, none, other)
+        return [a.positions[drawn], b.positions[others]][: len(codes)]
 
     @property
     def masked(self) -> dict[int, Own | Given]:

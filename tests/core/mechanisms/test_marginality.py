@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from support.graphs import FIGURE_2013, taxonomies
 
 from stream_masker import LogTaxonomic, Ontology, WuPalmer
-from stream_masker.core.marginality import marginality, marginality_mean, marginality_variance
+from stream_masker.core.mechanisms.microaggregation import marginality, marginality_mean, marginality_variance
 
 D = LogTaxonomic(Ontology.from_edges(FIGURE_2013).taxonomy())
 """2013, Figure 1, with as many ancestors as its printed distances need."""

@@ -34,7 +34,7 @@ from stream_masker.service.worker.report import WorkerReport
 from stream_masker.service.worker.source import Source
 from stream_masker.service.worker.statistics import ActiveStatistics
 from stream_masker.service.worker.transactions import Outputs, Transactions
-from stream_masker.service.worker.worker import Clients, Liveness, Worker
+from stream_masker.service.worker.worker import Clients, Worker
 
 WORKER_TRANSACTION_MS = 20_000
 """The default transaction timeout: committed readers wait at most this long for the transaction of a dead worker."""
@@ -53,11 +53,17 @@ def run_worker(
     exist or cannot be used, and ServiceError if a topic is missing or has too few partitions, if the group's offsets
     are gone, or if Kafka refuses the worker.
     """
-    liveness, masking = Liveness(health, stop), Masking(configuration, format_of=wire_format)
+
+    def running(seconds: float = 0.0) -> bool:
+        stops = stop.wait(seconds) if seconds else stop.is_set()
+        health.beat()
+        return not stops
+
+    masking = Masking(configuration, format_of=wire_format)
     report = WorkerReport(Metrics(registry, "worker"), health)
-    partitions = await_brokers(configuration, health, partial(check_start, configuration), liveness.pause)
+    partitions = await_brokers(configuration, health, partial(check_start, configuration), running)
     if partitions is not None:
-        new_worker(configuration, masking, partitions, liveness, report).run()
+        new_worker(configuration, masking, partitions, running, report).run()
 
 
 def check_start(configuration: Configuration) -> dict[str, int]:
@@ -116,7 +122,7 @@ def new_worker(
     configuration: Configuration,
     masking: Masking,
     partitions: Mapping[str, int],
-    liveness: Liveness,
+    running: Callable[..., bool],
     report: WorkerReport,
 ) -> Worker:
     """Return a worker; ``partitions``: of its topics by name."""
@@ -130,11 +136,11 @@ def new_worker(
             connect_consumer(consumer_properties(configuration)),
             topics.input,
             Limits(limits.batch_records, BATCH_BYTES, limits.batch_delay or 0.0),
-            running=liveness.beat,
+            running=running,
             revoke=revoke,
         )
         producer = partial(connect_producer, properties)
-        transactions = Transactions(producer, outputs, running=liveness.beat)
+        transactions = Transactions(producer, outputs, running=running)
         windows = MicroWindows(Limits(groups.records, BATCH_BYTES, groups.delay), lambda: mechanism.group_minimum)
         return source, transactions, windows if mechanism.needs_group else None
 
@@ -146,7 +152,7 @@ def new_worker(
         secret_id=secret_id(read_secret(configuration)),
         on_refused=report.refused_message,
     )
-    return Worker(connect=connect, statistics=statistics, liveness=liveness, report=report)
+    return Worker(connect=connect, statistics=statistics, running=running, report=report)
 
 
 def block_encoder(configuration: Configuration, masking: Masking) -> Callable[[Block], tuple[bytes, bytes]]:

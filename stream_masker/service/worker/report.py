@@ -29,9 +29,6 @@ LAG_EVERY_SECONDS = 2.0
 UNREADY_FAILURES = 3
 """The worker is not ready after this many failed transactions in a row."""
 
-RETENTION = "retention"
-"""Why records were passed and not masked: the topic's retention has deleted them before a worker read them."""
-
 UNREADABLE = (
     "partition {} of {} cannot be read {}; to pass it, stop all workers and move the offset of their group with "
     "kafka-consumer-groups.sh --reset-offsets"
@@ -55,7 +52,6 @@ class WorkerReport:
         self._updated, self._refusals, self._failures = -LAG_EVERY_SECONDS, 0, 0
         self._count_by("records_rejected_total", "reason", dict.fromkeys(Reason, 0))
         self._count_by("transactions_total", "outcome", dict.fromkeys(TransactionOutcome, 0))
-        self._count_by("records_skipped_total", "cause", {RETENTION: 0})
         for cause in RefusalCause:
             metrics.add("messages_refused_total", 0, topic="statistics", cause=cause)
 
@@ -124,11 +120,10 @@ class WorkerReport:
         if self._clock() - self._updated < LAG_EVERY_SECONDS:
             return
         self._updated = self._clock()
-        lag, errors = source.lag(), source.unreadable
-        unreadable = [UNREADABLE.format(partition, source.topic, error) for partition, error in errors.items()]
-        self._metrics.set("unreadable_partitions", len(errors))
+        lag, errors = source.lag(), source.unreadable.items()
+        unreadable = [UNREADABLE.format(partition, source.topic, error) for partition, error in errors]
         self.health.reason("reading", "; ".join(unreadable) or None)
-        self._count_by("records_skipped_total", "cause", {RETENTION: source.take_skipped()})
+        self._metrics.add("records_skipped_total", source.take_skipped())
         self._metrics.forget("consumer_lag")
         for partition, records in lag.items():
             self._metrics.set("consumer_lag", records, topic=source.topic, partition=str(partition))

@@ -78,7 +78,6 @@ WORKER_METRICS = _declared(
     ("codes_unknown_total", Counter, "attribute outcome", "Unknown codes: suppressed, or generalized to a known one."),
     ("batch_duration_seconds", Histogram, "", "Time to mask, write and commit a batch, in seconds."),
     ("transactions_total", Counter, "outcome", "Transactions by outcome: committed, aborted or unknown."),
-    ("blocks_left_out_total", Counter, "", "Calibration blocks not written: larger than the greatest message."),
     ("held_because", Gauge, "reason", "1 for the reason why the worker holds its input, 0 for all others."),
     ("assigned_partitions", Gauge, "", "Number of input partitions assigned to the worker."),
     ("consumer_lag", Gauge, "topic partition", "Uncommitted records of an assigned partition."),

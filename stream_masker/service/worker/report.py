@@ -7,7 +7,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.pipeline.records import Result
@@ -15,10 +14,8 @@ from stream_masker.pipeline.seal import RefusalCause
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.logs import RepeatFilter
 from stream_masker.service.observability.metrics import Metrics
+from stream_masker.service.worker.source import Source
 from stream_masker.service.worker.statistics import ActiveStatistics, HoldReason
-
-if TYPE_CHECKING:
-    from stream_masker.service.worker.source import Source
 
 log = logging.getLogger(__name__)
 log.addFilter(RepeatFilter())
@@ -78,16 +75,12 @@ class WorkerReport:
             log.warning("%s; holding the input", text)
             self._hold(HoldReason.FORMAT_UNAVAILABLE)
 
-    def committed(self, given: Iterable[Result], written: Iterable[Result], seconds: float) -> None:
-        """Count a batch that is committed: the results that were ``given``, and their parts as they were ``written``.
-
-        No metric depends on the masks of a record.
-        """
+    def committed(self, written: Iterable[Result], seconds: float) -> None:
+        """Count a batch that is committed, as it was written. No metric depends on the masks of a record."""
         self.ended(TransactionOutcome.COMMITTED)
         self._failures = 0
         self.health.reason("transactions", None)
         self._metrics.observe("batch_duration_seconds", seconds)
-        self._metrics.add("blocks_left_out_total", _blocks(given) - _blocks(written))
         for result in written:
             self._count(result)
 
@@ -135,7 +128,3 @@ class WorkerReport:
     def _count_by(self, name: str, label: str, amounts: Mapping[str, int]) -> None:
         for value, amount in amounts.items():
             self._metrics.add(name, amount, **{label: value})
-
-
-def _blocks(results: Iterable[Result]) -> int:
-    return sum(len(result.blocks) for result in results)

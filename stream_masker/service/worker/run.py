@@ -128,8 +128,13 @@ def new_worker(
     """Return a worker; ``partitions``: of its topics by name."""
     topics, limits, groups = configuration.topics, configuration.worker, configuration.groups
     properties = producer_properties(configuration, transactional_id(configuration))
-    outputs = Outputs(topics, partitions[topics.rejected], block_encoder(configuration, masking))
-    mechanism = masking.mechanism
+    taxonomies, mechanism, seal = masking.taxonomies, masking.mechanism, topic_seal(configuration, topics.calibration)
+
+    def encode(block: Block) -> tuple[bytes, bytes]:
+        key = block_key(block)
+        return key, seal.seal(key, encode_block(block, taxonomies, mechanism.context))
+
+    outputs = Outputs(topics, partitions[topics.rejected], encode)
 
     def connect(revoke: Callable[[set[int]], None]) -> Clients:
         source = Source(
@@ -153,18 +158,6 @@ def new_worker(
         on_refused=report.refused_message,
     )
     return Worker(connect=connect, statistics=statistics, running=running, report=report)
-
-
-def block_encoder(configuration: Configuration, masking: Masking) -> Callable[[Block], tuple[bytes, bytes]]:
-    """Return the function that encodes and seals a block; it returns key and value."""
-    seal = topic_seal(configuration, configuration.topics.calibration)
-    taxonomies, context = masking.taxonomies, masking.mechanism.context
-
-    def encode(block: Block) -> tuple[bytes, bytes]:
-        key = block_key(block)
-        return key, seal.seal(key, encode_block(block, taxonomies, context))
-
-    return encode
 
 
 def transactional_id(configuration: Configuration) -> str:

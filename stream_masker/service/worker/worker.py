@@ -219,7 +219,7 @@ class _Session:
             self._failure = SessionLostError("a transaction has been neither committed nor aborted in time")
         elif (failure := pending.future.exception()) is None:
             self._source.commit({partition: one.offsets[-1] + 1 for partition, one in pending.results.items()})
-            self._report.committed(pending.results.values(), pending.future.result(), time.monotonic() - pending.start)
+            self._report.committed(pending.future.result(), time.monotonic() - pending.start)
         else:
             aborted = isinstance(failure, AbortedError)
             self._report.ended(TransactionOutcome.ABORTED if aborted else TransactionOutcome.UNKNOWN)

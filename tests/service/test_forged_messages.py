@@ -17,6 +17,7 @@ from stream_masker.pipeline.seal import SEAL_MAGIC, RefusalCause, TopicSeal, key
 from stream_masker.pipeline.versions import StatisticsMessage
 from stream_masker.service.calibrator.bootstrap import CalibratorComponents, build_components, history_of
 from stream_masker.service.configuration import Configuration, load_configuration
+from stream_masker.service.configuration.secret import secret_id
 from stream_masker.service.kafka.reader import Versions
 from stream_masker.service.masking import Masking
 from stream_masker.service.worker.statistics import ActiveStatistics
@@ -93,7 +94,7 @@ def forged(request: pytest.FixtureRequest, genuine: list[StatisticsMessage], sea
 
 
 def activated(configuration: Configuration, seal: TopicSeal) -> ActiveStatistics:
-    return ActiveStatistics(MagicMock(), Masking(configuration), seal, partitions=1)
+    return ActiveStatistics(MagicMock(), Masking(configuration), seal, partitions=1, secret_id=secret_id(SECRET))
 
 
 def test_a_forged_version_changes_nothing_in_a_worker(
@@ -139,6 +140,14 @@ def test_a_forged_version_changes_nothing_in_a_calibrator(
     assert (history.newest, history.versions, history.refused) == (before.newest, before.versions, 0)
     assert (history.latest, history.windowed) == (before.latest, before.windowed)
     assert history.expired(2) == before.expired(2), "no genuine version is deleted because of a forged one"
+
+
+def test_keys_that_are_no_version_are_ignored(components: CalibratorComponents, seal: TopicSeal) -> None:
+    versions, keys = Versions(seal), (None, b"", b"-1", b"x", b"1.0", b"9" * 40, b"9" * 5_000)
+    for key in keys:
+        versions.add(key, b"a key that is not a version")
+    history = history_of(components, [SimpleNamespace(key=lambda k=key: k, value=lambda: b"") for key in keys])
+    assert (versions.found, history.newest, history.unauthentic.total()) == ({}, 0, 0)
 
 
 def test_a_forged_block_is_refused_and_the_session_goes_on(

@@ -42,7 +42,7 @@ FETCH_WAIT_MS = 50
 """The time that a broker waits for records before it answers that there are none, in milliseconds."""
 
 VERSION_DIGITS = 18
-"""The digits of the greatest version number."""
+"""The digits of the greatest version number: a key may have any length."""
 
 
 class StoppedError(ServiceError):
@@ -115,6 +115,11 @@ def require_topics(configuration: Configuration, names: Iterable[str], *, second
     return {name: len(topic.partitions) for name, topic in found.items()}
 
 
+def version_of(key: bytes | None) -> int | None:
+    """Return the version that the key of a message names, and None for a key that is not one's."""
+    return int(key) if key and len(key) <= VERSION_DIGITS and key.isdigit() else None
+
+
 class Versions:
     """The authentic versions among messages of the statistics topic, by number. A tombstone removes one.
 
@@ -130,13 +135,13 @@ class Versions:
 
     def add(self, key: bytes | None, value: bytes | None) -> None:
         """Add a message. One whose key is not a version is ignored."""
-        if key is None or len(key) > VERSION_DIGITS or not key.isdigit():
+        if (version := version_of(key)) is None:
             return
         if value is None:
-            self.found.pop(int(key), None)
+            self.found.pop(version, None)
             return
         try:
-            self.found[int(key)] = self._seal.open(key, value)
+            self.found[version] = self._seal.open(key, value)
         except SealError as error:
             log.warning("refused a message on %s: %s", self._seal.topic, error)
             self._on_refused(error.cause)

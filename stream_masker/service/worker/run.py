@@ -128,11 +128,12 @@ def new_worker(
     """Return a worker; ``partitions``: of its topics by name."""
     topics, limits, groups = configuration.topics, configuration.worker, configuration.groups
     properties = producer_properties(configuration, transactional_id(configuration))
-    taxonomies, mechanism, seal = masking.taxonomies, masking.mechanism, topic_seal(configuration, topics.calibration)
+    taxonomies, mechanism, context = masking.taxonomies, masking.mechanism, masking.mechanism.context
+    seal = topic_seal(configuration, topics.calibration)
 
     def encode(block: Block) -> tuple[bytes, bytes]:
         key = block_key(block)
-        return key, seal.seal(key, encode_block(block, taxonomies, mechanism.context))
+        return key, seal.seal(key, encode_block(block, taxonomies, context))
 
     outputs = Outputs(topics, partitions[topics.rejected], encode)
 

@@ -65,7 +65,7 @@ class ActiveStatistics:
         seal: TopicSeal,
         *,
         partitions: int,
-        secret_id: str | None = None,
+        secret_id: str,
         on_refused: Callable[[RefusalCause], None] = lambda _: None,
     ) -> None:
         """Read the topic of ``seal``, which has this number of ``partitions``, from its beginning."""
@@ -141,9 +141,9 @@ class ActiveStatistics:
 
     def _check_secret(self, message: StatisticsMessage) -> None:
         """Raise StatisticsError for a version for another masking secret, which ends the one in force."""
-        if None not in (self._secret_id, message.secret_id) and self._secret_id != message.secret_id:
+        given, own = message.secret_id, self._secret_id
+        if given != own:
             self.version, self._because = 0, HoldReason.OTHER_SECRET
-            given, own = message.secret_id, self._secret_id
             raise StatisticsError(f"it is for the masking secret with the id {given}, and this process has {own}")
 
     def _tell(self, message: StatisticsMessage) -> None:

@@ -272,11 +272,11 @@ def faust_credentials(properties: Mapping[str, PropertyValue]) -> CredentialsT |
     Raises ConfigurationError for a protocol or mechanism that Faust does not support, or an unreadable certificate.
     """
     given = credentials(properties)
-    if given.mechanism is None:
-        return None if given.context is None else SSLCredentials(given.context)
-    return SASLCredentials(
-        username=given.username, password=given.password, ssl_context=given.context, mechanism=given.mechanism
-    )
+    context = given["ssl_context"]
+    if "sasl_mechanism" not in given:
+        return None if context is None else SSLCredentials(context)
+    user, password = given["sasl_plain_username"], given["sasl_plain_password"]
+    return SASLCredentials(username=user, password=password, ssl_context=context, mechanism=given["sasl_mechanism"])
 
 
 def limit_client_logs() -> None:

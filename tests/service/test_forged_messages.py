@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from dataclasses import replace
 from types import SimpleNamespace
@@ -114,8 +113,6 @@ def test_a_forged_version_changes_nothing_in_a_worker(
         assert active.masking.mechanism.statistics.variance == genuine[-1].statistics.variance
         buffer.add(*forged)
     assert refused.total() == 22
-    warnings = [record for record in caplog.records if record.levelno >= logging.WARNING]
-    assert len(warnings) <= len(refused), "each cause is logged once a minute"
     assert not any(str(HUGE) in record.getMessage() for record in caplog.records)
 
 
@@ -151,7 +148,7 @@ def test_keys_that_are_no_version_are_ignored(components: CalibratorComponents, 
 
 
 def test_a_forged_block_is_refused_and_the_session_goes_on(
-    components: CalibratorComponents, configuration: Configuration, caplog: pytest.LogCaptureFixture
+    components: CalibratorComponents, configuration: Configuration
 ) -> None:
     bench = CalibrationBench(components)
     calibration, made = TopicSeal(configuration.topics.calibration, [SECRET]), block(0)
@@ -171,4 +168,3 @@ def test_a_forged_block_is_refused_and_the_session_goes_on(
     causes = [bench.metric("messages_refused_total", topic="calibration", cause=cause) for cause in RefusalCause]
     assert dict(zip(RefusalCause, causes, strict=True)) == {"plain": 1, "unknown_key": 1, "forged": 2, "too_large": 0}
     assert bench.metric("blocks_read_total", outcome="refused") == 4
-    assert len([r for r in caplog.records if r.levelno >= logging.WARNING]) <= 3, "each cause is logged once a minute"

@@ -27,16 +27,13 @@ from stream_masker.service.kafka.errors import (
     is_refusal,
 )
 from stream_masker.service.observability.health import Health
-from stream_masker.service.observability.logs import RepeatFilter
 from stream_masker.service.process import in_background
 
 T = TypeVar("T")
 
 log = logging.getLogger("stream_masker.kafka")
 log.addFilter(lambda record: "property and will be ignored" not in record.getMessage())
-log.addFilter(RepeatFilter())
-"""librdkafka's own log, without its warnings about properties that apply to other kinds of clients, and with one line
-a minute for each cause."""
+"""librdkafka's own log, without its warnings about properties that apply to other kinds of clients."""
 
 ClientProperties: TypeAlias = dict[str, Any]
 PropertyValue: TypeAlias = str | bool | int | float

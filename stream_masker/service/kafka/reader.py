@@ -21,10 +21,8 @@ from stream_masker.service.kafka.clients import (
     require_broker,
 )
 from stream_masker.service.kafka.errors import NoBrokerError, check_topics, explained
-from stream_masker.service.observability.logs import RepeatFilter
 
 log = logging.getLogger(__name__)
-log.addFilter(RepeatFilter())
 
 SINGLE_PARTITION = 0
 """The only partition of the calibration, statistics and drift topics; any further partitions are unused."""

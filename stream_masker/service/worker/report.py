@@ -12,13 +12,11 @@ from stream_masker.pipeline.reasons import Reason
 from stream_masker.pipeline.records import Result
 from stream_masker.pipeline.seal import RefusalCause
 from stream_masker.service.observability.health import Health
-from stream_masker.service.observability.logs import RepeatFilter
 from stream_masker.service.observability.metrics import Metrics
 from stream_masker.service.worker.source import Source
 from stream_masker.service.worker.statistics import ActiveStatistics, HoldReason
 
 log = logging.getLogger(__name__)
-log.addFilter(RepeatFilter())
 
 LAG_EVERY_SECONDS = 2.0
 """Seconds between two updates of the lag."""

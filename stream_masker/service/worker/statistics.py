@@ -14,11 +14,10 @@ from stream_masker.pipeline.messages import StatisticsMessage, decode_statistics
 from stream_masker.pipeline.seal import RefusalCause, SealError, TopicSeal
 from stream_masker.service.kafka.reader import READ_MESSAGES, Versions, is_partition_end
 from stream_masker.service.masking import Masking
-from stream_masker.service.observability.logs import RepeatFilter, describe
+from stream_masker.service.observability.logs import describe
 from stream_masker.summary import guessed_line
 
 log = logging.getLogger(__name__)
-log.addFilter(RepeatFilter())
 
 KEPT_VERSIONS = 4
 """The number of newest versions that are kept until the end of the topic is reached: an earlier one is used if the

@@ -44,7 +44,7 @@ def test_undelivered_records_are_counted_and_exit_with_1(here: Service) -> None:
     here.alter("input", max_message_bytes="2000")
     file = here.folder / "events.jsonl"
     file.write_bytes(b'{"n": 1}\n{"n": "%s"}\n{"n": 2}\n' % (b"x" * 5_000))
-    done = here.command("produce", "--rate", "2", str(file), code=1)
+    done = here.command("produce", "--rate", "1", str(file), code=1)
     assert "produced 2 records" in done.output
     assert "1 not delivered (Broker: Message size too large)" in done.output
     assert sorted(r.json["n"] for r in here.read("input")) == [1, 2]

@@ -79,7 +79,7 @@ class Windows:
         (energy,) = energy_distance(self.counts[None], distances)
         yield "energy", float(energy), energy_distance(self.draws, distances)
         novel, drawn = int(self.counts[1] @ self._is_novel), shares_of(self.draws)[:, 1] * (self.draws[:, 0] == 0)
-        yield "novel", novel / self.counts[1].sum() if novel >= least else 0.0, drawn.sum(axis=1)
+        yield "novel", novel / int(self.counts[1].sum()) if novel >= least else 0.0, drawn.sum(axis=1)
 
     def moments(self) -> dict[str, Float64Array]:
         """Return (draws,) the differences of sMean and of sVar in the random divisions.

@@ -51,9 +51,9 @@ from stream_masker.service.kafka.reader import (
     SINGLE_PARTITION,
     connect_reader,
     is_partition_end,
+    number_of,
     read_to_end,
     require_topics,
-    version_of,
 )
 from stream_masker.service.observability.logs import describe
 
@@ -220,7 +220,7 @@ def history_of(components: CalibratorComponents, messages: Iterable[Message]) ->
     history = History(components.subject)
     for message in messages:
         key, value = message.key(), message.value()
-        if (version := version_of(key)) is None:
+        if (version := number_of(key)) is None:
             continue
         try:
             if value is None:

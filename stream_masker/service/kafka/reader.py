@@ -39,8 +39,8 @@ READ_POLL_SECONDS = 0.05
 FETCH_WAIT_MS = 50
 """The time that a broker waits for records before it answers that there are none, in milliseconds."""
 
-VERSION_DIGITS = 18
-"""The digits of the greatest version number: a key may have any length."""
+NUMBER_DIGITS = 18
+"""The digits of the greatest number of a key or a header, which may have any length."""
 
 
 class StoppedError(ServiceError):
@@ -113,9 +113,9 @@ def require_topics(configuration: Configuration, names: Iterable[str], *, second
     return {name: len(topic.partitions) for name, topic in found.items()}
 
 
-def version_of(key: bytes | None) -> int | None:
-    """Return the version that the key of a message names, and None for a key that is not one's."""
-    return int(key) if key and len(key) <= VERSION_DIGITS and key.isdigit() else None
+def number_of(text: bytes | None) -> int | None:
+    """Return the number that a key or a header is in decimal, such as a version; None if it is none."""
+    return int(text) if text and len(text) <= NUMBER_DIGITS and text.isdigit() else None
 
 
 class Versions:
@@ -133,7 +133,7 @@ class Versions:
 
     def add(self, key: bytes | None, value: bytes | None) -> None:
         """Add a message. One whose key is not a version is ignored."""
-        if (version := version_of(key)) is None:
+        if (version := number_of(key)) is None:
             return
         if value is None:
             self.found.pop(version, None)

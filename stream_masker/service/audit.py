@@ -37,6 +37,7 @@ from stream_masker.service.formats import wire_format
 from stream_masker.service.kafka.reader import (
     POLL_TIMEOUT_SECONDS,
     connect_reader,
+    number_of,
     read_to_end,
     read_versions,
     require_topics,
@@ -142,7 +143,7 @@ class _Auditor:
 
     def _judge_masked(self, location: RecordLocation, record: Message, message: Message) -> tuple[bool, str]:
         headers = dict(message.headers() or ())
-        version, configuration = _number(headers.get(VERSION_HEADER)), _text(headers.get(CONFIGURATION_HEADER))
+        version, configuration = number_of(headers.get(VERSION_HEADER)) or 0, _text(headers.get(CONFIGURATION_HEADER))
         what = f"masked under statistics version {version} at {self._topics.output}, offset {message.offset()}"
         try:
             derived = self._derive(location, self._group(location, record, headers.get(GROUP_HEADER)), version)
@@ -159,7 +160,7 @@ class _Auditor:
         """Return the records that were masked as one group; the record alone if the headers name no group."""
         if bounds is None:
             return [record]
-        first, last = map(_number, bounds.partition(b"-")[::2])
+        first, last = (number_of(bound) or 0 for bound in bounds.partition(b"-")[::2])
         messages = self._read(self._topics.input, partition=location.partition, start=first)
         return list(takewhile(lambda message: (message.offset() or 0) <= last, messages))
 
@@ -177,10 +178,6 @@ class _Auditor:
             if outcome.offset == location.offset:
                 return outcome
         raise StatisticsError("the group that its headers name does not contain it")
-
-
-def _number(header: bytes | None) -> int:
-    return int(header) if header is not None and header.isdigit() else 0
 
 
 def _text(header: bytes | None) -> str:
@@ -244,7 +241,7 @@ def _record(message: Message, record_format: RecordFormat | None) -> Entry:
     return {
         "partition": message.partition(),
         "offset": message.offset(),
-        "version": _number(headers.get(VERSION_HEADER)),
+        "version": number_of(headers.get(VERSION_HEADER)) or 0,
         "mechanism": _text(headers.get(MECHANISM_HEADER)),
         "value": content,
     }

@@ -31,7 +31,7 @@ IN, MASKED = (metric(f"records_{one}_total", JOB) for one in ("in", "masked"))
 REJECTED = metric("records_rejected_total", JOB, reason="missing")
 UNCHANGED, PRIOR = (metric(name, JOB, attribute="principal") for name in ("unchanged_share", "risk_prior"))
 LAG = metric("consumer_lag", JOB, topic="discharges", partition="0")
-SKIPPED = metric("records_skipped_total", JOB, cause="retention")
+SKIPPED = metric("records_skipped_total", JOB)
 AGE, LIMITS, WITHHELD = (
     metric(name, JOB) for name in ("statistics_age_seconds", "risk_limits_crossed", "statistics_withheld_total")
 )

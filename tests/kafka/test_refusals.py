@@ -43,7 +43,8 @@ def test_a_wrong_password_is_named_with_its_remedy(
 ) -> None:
     said = run(here, arguments, secured_kafka.scram("eve", "wrong-password"))
     remedy = "check sasl.username, sasl.password and sasl.mechanism in kafka.properties"
-    assert said == f"Error: the broker at {secured_kafka.sasl} refuses the user 'eve': {remedy}"
+    assert said.startswith(f"Error: no broker can be used at {secured_kafka.sasl}: {remedy} (")
+    assert "wrong-password" not in said
 
 
 @each_check

@@ -106,5 +106,5 @@ def test_wrong_credentials_are_one_message_with_its_remedy(
     changes = {f"ssl.{name}": str(path) for name, path in files.items()}
     printed = here.command("worker", code=1, kafka=access({**secured_kafka.mutual_tls(WORKER), **changes}))
     [message] = (line for line in printed.stderr.splitlines() if line.startswith("Error: "))
-    assert "cannot be reached by TLS: check security.protocol, ssl.ca.location, and the client's ssl.cert" in message
+    assert "check security.protocol, ssl.ca.location, and the client's ssl.certificate.location" in message
     assert "Traceback" not in printed.output

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import orjson
 from prometheus_client import CollectorRegistry
 
 from stream_masker.core.arrays import offsets_from_lengths
@@ -30,7 +31,7 @@ CONCEPTS = 7
 
 
 class FakePublisher:
-    """Records what is published, or raises ``error``."""
+    """Records what is published, if its report can be written, or raises ``error``."""
 
     def __init__(self) -> None:
         self.published: list[Publish] = []
@@ -45,6 +46,7 @@ class FakePublisher:
     def publish(self, publish: Publish) -> None:
         if self.error is not None:
             raise self.error
+        orjson.dumps(publish.report)
         self.published.append(publish)
 
 

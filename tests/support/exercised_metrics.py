@@ -82,8 +82,7 @@ def worker_metrics() -> RecordingMetrics:
     report.partitions(SimpleNamespace(assigned=set(PARTITIONS), **source))
     outcomes = [*(Masked(n, b"{}", None, [], 1) for n in range(8)), Rejected(8, Reason.UNKNOWN_CODE)]
     unknown = {"suppressed": {ATTRIBUTES[0]: 2}, "generalized": {ATTRIBUTES[0]: 1}}
-    result = replace(result_of(outcomes), emptied={"age": 3}, **unknown)
-    report.committed([replace(result, blocks=[block(0)])], [result], 0.3)
+    report.committed([replace(result_of(outcomes), emptied={"age": 3}, **unknown)], 0.3)
     report.ended(TransactionOutcome.ABORTED)
     return metrics
 

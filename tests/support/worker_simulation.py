@@ -28,7 +28,7 @@ from stream_masker.service.worker.groups import Limits, MicroWindows
 from stream_masker.service.worker.report import WorkerReport
 from stream_masker.service.worker.source import Source
 from stream_masker.service.worker.transactions import AbortedError, SessionLostError
-from stream_masker.service.worker.worker import Clients, Liveness, Worker
+from stream_masker.service.worker.worker import Clients, Worker
 
 PARTITIONS = 3
 RECORDS = 200
@@ -348,17 +348,17 @@ class Simulation:
         self.consumers.append(SimulatedConsumer(self))
         self.transactions.append(SimulatedTransactions(self))
         limits = Limits(records=6, size=1_000, delay=0.2)
-        beat, consumer, transactions = self.liveness.beat, self.consumers[-1], self.transactions[-1]
-        source: Any = Source(consumer, "in", limits, running=beat, revoke=revoke, clock=lambda: self.now)  # type: ignore[arg-type]
+        consumer, transactions = self.consumers[-1], self.transactions[-1]
+        source: Any = Source(consumer, "in", limits, running=self.running, revoke=revoke, clock=lambda: self.now)  # type: ignore[arg-type]
         windows = MicroWindows(Limits(records=4, size=1_000), lambda: 2 if self.faulty else 1)
         return source, transactions, windows if self.grouped else None  # type: ignore[return-value]
 
+    def running(self, _seconds: float = 0.0) -> bool:
+        return not self.stop.is_set()
+
     def _worker(self) -> Worker:
-        health = Health()
-        self.liveness = Liveness(health, self.stop)
-        self.liveness.pause = lambda _: self.liveness.beat()  # type: ignore[method-assign]
         statistics: Any = SimpleNamespace(version=1, refused=None, refusals=0, held=None, age=0.0)
         statistics.masking = SimpleNamespace(masker=SimulatedMasker(self.random))
         statistics.poll = statistics.close = lambda: None
-        report = WorkerReport(self.metrics, health, lambda: self.now)
-        return Worker(connect=self.connect, statistics=statistics, liveness=self.liveness, report=report)
+        report = WorkerReport(self.metrics, Health(), lambda: self.now)
+        return Worker(connect=self.connect, statistics=statistics, running=self.running, report=report)

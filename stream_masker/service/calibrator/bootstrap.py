@@ -49,9 +49,9 @@ from stream_masker.service.kafka.reader import (
     POLL_TIMEOUT_SECONDS,
     READ_MESSAGES,
     SINGLE_PARTITION,
-    VERSION_DIGITS,
     connect_reader,
     is_partition_end,
+    number_of,
     read_to_end,
     require_topics,
 )
@@ -81,7 +81,8 @@ class StatisticsPublisher:
 
     def __init__(self, configuration: Configuration) -> None:
         self._topics = configuration.topics
-        self._seal = topic_seal(configuration, configuration.topics.statistics)
+        self.seal = topic_seal(configuration, configuration.topics.statistics)
+        """Seals the messages of the statistics topic, and opens them."""
         self._properties = {
             "compression.type": "zstd",
             **confluent_properties(configuration),
@@ -108,7 +109,7 @@ class StatisticsPublisher:
         the transaction failed or its outcome is unknown; reading the topic again resolves it.
         """
         message = publish.message
-        value = self._seal.seal(message.key, encode_statistics(message))
+        value = self.seal.seal(message.key, encode_statistics(message))
         try:
             self._write(publish, value)
         except KafkaException as error:
@@ -148,22 +149,18 @@ class StatisticsPublisher:
 
 @dataclass(frozen=True, slots=True)
 class CalibratorComponents:
-    """The parts of a calibrator that last longer than one assignment.
-
-    ``blocks``, ``versions``: the seals of the messages of the calibration and the statistics topic.
-    """
+    """The parts of a calibrator that last longer than one assignment; ``blocks``: the calibration topic's seal."""
 
     configuration: Configuration
     subject: Subject
     settings: CalibrationSettings
     publisher: StatisticsPublisher
     blocks: TopicSeal
-    versions: TopicSeal
 
 
 def build_components(configuration: Configuration) -> CalibratorComponents:
     """Build the components; loads the ontologies. Raises ConfigurationError."""
-    topics, section, least = configuration.topics, configuration.calibration, configuration.publication.min_records
+    section, least = configuration.calibration, configuration.publication.min_records
     subject = Subject(
         mechanism=build_mechanism(configuration),
         alpha=noise_levels(configuration),
@@ -179,8 +176,7 @@ def build_components(configuration: Configuration) -> CalibratorComponents:
         subject=subject,
         settings=CalibrationSettings(**bounds, min_new_records=least),
         publisher=StatisticsPublisher(configuration),
-        blocks=topic_seal(configuration, topics.calibration),
-        versions=topic_seal(configuration, topics.statistics),
+        blocks=topic_seal(configuration, configuration.topics.calibration),
     )
 
 
@@ -223,18 +219,18 @@ def history_of(components: CalibratorComponents, messages: Iterable[Message]) ->
     """
     history = History(components.subject)
     for message in messages:
-        key, value = message.key() or b"", message.value()
-        if not key.isdigit() or len(key) > VERSION_DIGITS:
+        key, value = message.key(), message.value()
+        if (version := number_of(key)) is None:
             continue
         try:
             if value is None:
-                history.forget({int(key)})
+                history.forget({version})
             else:
-                history.add(int(key), decode_statistics(components.versions.open(key, value)))
+                history.add(version, decode_statistics(components.publisher.seal.open(key, value)))
         except SealError as error:
             history.unauthentic[error.cause] += 1
         except StatisticsError as error:
-            history.add(int(key), None)
+            history.add(version, None)
             log.warning("refused the statistics at offset %d of %s: %s", message.offset(), message.topic(), error)
     return history
 

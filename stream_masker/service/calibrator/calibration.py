@@ -32,12 +32,11 @@ from stream_masker.service.calibrator.metrics import (
 )
 from stream_masker.service.kafka.reader import POLL_TIMEOUT_SECONDS, SINGLE_PARTITION, connect_reader, read_to_end
 from stream_masker.service.observability.health import Health
-from stream_masker.service.observability.logs import RepeatFilter, describe
+from stream_masker.service.observability.logs import describe
 from stream_masker.service.observability.metrics import Metrics
 from stream_masker.summary import three_sentences, unchanged_warning
 
 log = logging.getLogger(__name__)
-log.addFilter(RepeatFilter())
 
 SAMPLE_PAUSE_SECONDS = 0.5
 """The time between two reads of a sample that is not complete."""

@@ -34,14 +34,13 @@ from stream_masker.service.kafka.clients import PropertyValue, await_brokers, cr
 from stream_masker.service.kafka.reader import SINGLE_PARTITION, StoppedError, require_topics
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.http import HttpServer
-from stream_masker.service.observability.logs import RepeatFilter, describe
+from stream_masker.service.observability.logs import describe
 from stream_masker.service.observability.metrics import Metrics, process_registry
 from stream_masker.service.process import exit_at_once, in_background, stop_on_signals
 
 T = TypeVar("T")
 
 log = logging.getLogger(__name__)
-log.addFilter(RepeatFilter())
 
 STANDBY = "standby: another calibrator is active"
 
@@ -272,11 +271,11 @@ def faust_credentials(properties: Mapping[str, PropertyValue]) -> CredentialsT |
     Raises ConfigurationError for a protocol or mechanism that Faust does not support, or an unreadable certificate.
     """
     given = credentials(properties)
-    if given.mechanism is None:
-        return None if given.context is None else SSLCredentials(given.context)
-    return SASLCredentials(
-        username=given.username, password=given.password, ssl_context=given.context, mechanism=given.mechanism
-    )
+    context = given["ssl_context"]
+    if "sasl_mechanism" not in given:
+        return None if context is None else SSLCredentials(context)
+    user, password = given["sasl_plain_username"], given["sasl_plain_password"]
+    return SASLCredentials(username=user, password=password, ssl_context=context, mechanism=given["sasl_mechanism"])
 
 
 def limit_client_logs() -> None:
@@ -285,13 +284,4 @@ def limit_client_logs() -> None:
     for name in NOISY_LOGGERS:
         logging.getLogger(name).setLevel(logging.INFO if debug else logging.CRITICAL)
     if not debug:
-        client = logging.getLogger("aiokafka")
-        client.setLevel(logging.ERROR)
-        client.handlers, client.propagate = [RelayHandler()], False
-
-
-class RelayHandler(logging.Handler):
-    """Logs records as warnings of this module, which are not repeated, and without tracebacks."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        log.warning("Kafka: %s", record.getMessage())
+        logging.getLogger("aiokafka").setLevel(logging.ERROR)

@@ -11,7 +11,7 @@ import ssl
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
@@ -27,16 +27,13 @@ from stream_masker.service.kafka.errors import (
     is_refusal,
 )
 from stream_masker.service.observability.health import Health
-from stream_masker.service.observability.logs import RepeatFilter
 from stream_masker.service.process import in_background
 
 T = TypeVar("T")
 
 log = logging.getLogger("stream_masker.kafka")
 log.addFilter(lambda record: "property and will be ignored" not in record.getMessage())
-log.addFilter(RepeatFilter())
-"""librdkafka's own log, without its warnings about properties that apply to other kinds of clients, and with one line
-a minute for each cause."""
+"""librdkafka's own log, without its warnings about properties that apply to other kinds of clients."""
 
 ClientProperties: TypeAlias = dict[str, Any]
 PropertyValue: TypeAlias = str | bool | int | float
@@ -155,7 +152,7 @@ def require_broker(properties: ClientProperties, *, seconds: float = 10.0) -> No
         refusals = [*filter(is_refusal, causes)]
         if refusals or time.monotonic() > deadline:
             others = (cause for cause in reversed(causes) if cause.code() != KafkaError._ALL_BROKERS_DOWN)
-            raise connection_problem((*refusals, *others, failure)[0], properties)
+            raise connection_problem((*refusals, *others, failure)[0], properties["bootstrap.servers"])
 
 
 def await_brokers(
@@ -223,31 +220,22 @@ MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 LIBRDKAFKA_ONLY: Final = {"ssl.certificate.pem", "ssl.key.pem", "ssl.keystore.location", "ssl.crl.location"}
 
 
-class Credentials(NamedTuple):
-    """``security.protocol``, the context of TLS, and the mechanism of SASL with user and password; None if unused."""
-
-    protocol: str
-    context: ssl.SSLContext | None = None
-    mechanism: str | None = None
-    username: str | None = None
-    password: str | None = None
-
-
-def credentials(properties: Mapping[str, PropertyValue]) -> Credentials:
-    """Return the credentials of ``security.protocol``, ``sasl.*`` and ``ssl.*`` for clients that are not librdkafka's.
+def credentials(properties: Mapping[str, PropertyValue]) -> dict[str, Any]:
+    """Return the credentials of ``security.protocol``, ``sasl.*`` and ``ssl.*`` as arguments of kafka-python's clients.
 
     Raises ConfigurationError, without anything of a secret, for a mechanism, a certificate or a key that cannot be
     used, and for properties that have no effect here.
     """
     text = {name: str(value) for name, value in properties.items()}
     protocol = text.get("security.protocol", "PLAINTEXT").upper()
-    context = _ssl_context(text) if protocol.endswith("SSL") else None
+    found = {"security_protocol": protocol, "ssl_context": _ssl_context(text) if protocol.endswith("SSL") else None}
     if not protocol.startswith("SASL"):
-        return Credentials(protocol, context)
+        return found
     mechanism = text.get("sasl.mechanism", text.get("sasl.mechanisms", "GSSAPI")).upper()
     if mechanism not in MECHANISMS:
         raise ConfigurationError(f"kafka.properties.sasl.mechanism is {mechanism}; use {', '.join(MECHANISMS)}")
-    return Credentials(protocol, context, mechanism, text.get("sasl.username", ""), text.get("sasl.password", ""))
+    user, password = text.get("sasl.username", ""), text.get("sasl.password", "")
+    return {**found, "sasl_mechanism": mechanism, "sasl_plain_username": user, "sasl_plain_password": password}
 
 
 def _ssl_context(text: Mapping[str, str]) -> ssl.SSLContext:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from confluent_kafka import KafkaError
 
@@ -59,15 +58,11 @@ def is_refusal(error: KafkaError, *remedies: str) -> bool:
     return REMEDIES.get(error.code()) in {CHECK_CREDENTIALS, CHECK_TLS, *remedies} or TLS_ALERT in error.str()
 
 
-def connection_problem(error: KafkaError, properties: Mapping[str, Any]) -> ServiceError:
-    """Return the error of a client that cannot use any broker; NoBrokerError if that may pass by itself."""
-    servers = properties["bootstrap.servers"]
-    if not is_refusal(error):
-        return NoBrokerError(f"no broker answers at {servers}: {CHECK_ADDRESS} ({error.str()})")
-    if error.code() == KafkaError._SSL or TLS_ALERT in error.str():
-        return ServiceError(f"the broker at {servers} cannot be reached by TLS: {CHECK_TLS} ({error.str()})")
-    user = properties.get("sasl.username", "")
-    return ServiceError(f"the broker at {servers} refuses the user {user!r}: {CHECK_CREDENTIALS}")
+def connection_problem(error: KafkaError, servers: str) -> ServiceError:
+    """Return the error of a client that cannot use any of the brokers; NoBrokerError if that may pass by itself."""
+    kind, what = (ServiceError, "no broker can be used") if is_refusal(error) else (NoBrokerError, "no broker answers")
+    remedy = CHECK_TLS if TLS_ALERT in error.str() else REMEDIES.get(error.code(), CHECK_ADDRESS)
+    return kind(f"{what} at {servers}: {remedy} ({error.str()})")
 
 
 def check_topics(errors: Mapping[str, KafkaError | None], user: str = "") -> None:

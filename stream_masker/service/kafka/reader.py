@@ -21,10 +21,8 @@ from stream_masker.service.kafka.clients import (
     require_broker,
 )
 from stream_masker.service.kafka.errors import NoBrokerError, check_topics, explained
-from stream_masker.service.observability.logs import RepeatFilter
 
 log = logging.getLogger(__name__)
-log.addFilter(RepeatFilter())
 
 SINGLE_PARTITION = 0
 """The only partition of the calibration, statistics and drift topics; any further partitions are unused."""
@@ -41,8 +39,8 @@ READ_POLL_SECONDS = 0.05
 FETCH_WAIT_MS = 50
 """The time that a broker waits for records before it answers that there are none, in milliseconds."""
 
-VERSION_DIGITS = 18
-"""The digits of the greatest version number."""
+NUMBER_DIGITS = 18
+"""The digits of the greatest number of a key or a header, which may have any length."""
 
 
 class StoppedError(ServiceError):
@@ -115,6 +113,11 @@ def require_topics(configuration: Configuration, names: Iterable[str], *, second
     return {name: len(topic.partitions) for name, topic in found.items()}
 
 
+def number_of(text: bytes | None) -> int | None:
+    """Return the number that a key or a header is in decimal, such as a version; None if it is none."""
+    return int(text) if text and len(text) <= NUMBER_DIGITS and text.isdigit() else None
+
+
 class Versions:
     """The authentic versions among messages of the statistics topic, by number. A tombstone removes one.
 
@@ -130,13 +133,13 @@ class Versions:
 
     def add(self, key: bytes | None, value: bytes | None) -> None:
         """Add a message. One whose key is not a version is ignored."""
-        if key is None or len(key) > VERSION_DIGITS or not key.isdigit():
+        if (version := number_of(key)) is None:
             return
         if value is None:
-            self.found.pop(int(key), None)
+            self.found.pop(version, None)
             return
         try:
-            self.found[int(key)] = self._seal.open(key, value)
+            self.found[version] = self._seal.open(key, value)
         except SealError as error:
             log.warning("refused a message on %s: %s", self._seal.topic, error)
             self._on_refused(error.cause)

@@ -163,16 +163,11 @@ def prepare_topics(
 def _connect(configuration: Configuration) -> KafkaAdminClient:
     """Connect the client. Raises ServiceError, and ConfigurationError for properties that it cannot use."""
     require_broker(confluent_properties(configuration))
-    given = credentials(configuration.kafka.properties)
     logging.getLogger("kafka").setLevel(logging.CRITICAL)  # it logs failed attempts, even if a later one succeeds
     return KafkaAdminClient(
         bootstrap_servers=configuration.kafka.bootstrap_servers.split(","),
         api_version_auto_timeout_ms=10_000,
-        security_protocol=given.protocol,
-        ssl_context=given.context,
-        sasl_mechanism=given.mechanism,
-        sasl_plain_username=given.username,
-        sasl_plain_password=given.password,
+        **credentials(configuration.kafka.properties),
     )
 
 

@@ -4,7 +4,7 @@ Exception texts of stream-masker and of the Kafka client are safe to log. Any ot
 caused it, so only its type and its source locations are logged.
 
 Kafka clients log every attempt to reach a broker, thousands of lines a second while a broker is down. ``RepeatFilter``
-passes one line for each cause and minute. The cause is the logger, the level and the text without digits.
+passes one warning or error for each cause and minute. The cause is the logger, the level and the text without digits.
 """
 
 from __future__ import annotations
@@ -100,10 +100,11 @@ def describe(error: BaseException) -> str:
 
 
 def configure_logs(level: str = "info", stream: TextIO | None = None, *, as_json: bool = False) -> None:
-    """Send the logs of all modules, from ``level`` up, to ``stream``; replaces other handlers.
+    """Send the logs of all modules, from ``level`` up and without repetitions, to ``stream``; replaces other handlers.
 
     The default is standard error, and with ``as_json`` standard output.
     """
     handler = logging.StreamHandler(stream or (sys.stdout if as_json else sys.stderr))
     handler.setFormatter(LineFormatter(as_json=as_json))
+    handler.addFilter(RepeatFilter())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)

@@ -73,15 +73,13 @@ WORKER_METRICS = _declared(
     ("records_in_total", Counter, "", "Input records in committed transactions: masked, rejected or tombstones."),
     ("records_masked_total", Counter, "", "Masked records in committed transactions."),
     ("records_rejected_total", Counter, "reason", "Rejected records in committed transactions, by reason."),
-    ("records_skipped_total", Counter, "cause", "Offsets of the input that retention deleted before they were read."),
+    ("records_skipped_total", Counter, "", "Offsets of the input that retention deleted before they were read."),
     ("values_emptied_total", Counter, "", "Values that a treatment of `fields` removed because it does not fit them."),
     ("codes_unknown_total", Counter, "attribute outcome", "Unknown codes: suppressed, or generalized to a known one."),
     ("batch_duration_seconds", Histogram, "", "Time to mask, write and commit a batch, in seconds."),
     ("transactions_total", Counter, "outcome", "Transactions by outcome: committed, aborted or unknown."),
-    ("blocks_left_out_total", Counter, "", "Calibration blocks not written: larger than the greatest message."),
     ("held_because", Gauge, "reason", "1 for the reason why the worker holds its input, 0 for all others."),
     ("assigned_partitions", Gauge, "", "Number of input partitions assigned to the worker."),
-    ("unreadable_partitions", Gauge, "", "Assigned partitions whose next record cannot be read."),
     ("consumer_lag", Gauge, "topic partition", "Uncommitted records of an assigned partition."),
 )
 

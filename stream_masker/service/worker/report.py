@@ -7,30 +7,22 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.pipeline.records import Result
 from stream_masker.pipeline.seal import RefusalCause
 from stream_masker.service.observability.health import Health
-from stream_masker.service.observability.logs import RepeatFilter
 from stream_masker.service.observability.metrics import Metrics
+from stream_masker.service.worker.source import Source
 from stream_masker.service.worker.statistics import ActiveStatistics, HoldReason
 
-if TYPE_CHECKING:
-    from stream_masker.service.worker.source import Source
-
 log = logging.getLogger(__name__)
-log.addFilter(RepeatFilter())
 
 LAG_EVERY_SECONDS = 2.0
 """Seconds between two updates of the lag."""
 
 UNREADY_FAILURES = 3
 """The worker is not ready after this many failed transactions in a row."""
-
-RETENTION = "retention"
-"""Why records were passed and not masked: the topic's retention has deleted them before a worker read them."""
 
 UNREADABLE = (
     "partition {} of {} cannot be read {}; to pass it, stop all workers and move the offset of their group with "
@@ -55,7 +47,6 @@ class WorkerReport:
         self._updated, self._refusals, self._failures = -LAG_EVERY_SECONDS, 0, 0
         self._count_by("records_rejected_total", "reason", dict.fromkeys(Reason, 0))
         self._count_by("transactions_total", "outcome", dict.fromkeys(TransactionOutcome, 0))
-        self._count_by("records_skipped_total", "cause", {RETENTION: 0})
         for cause in RefusalCause:
             metrics.add("messages_refused_total", 0, topic="statistics", cause=cause)
 
@@ -82,16 +73,12 @@ class WorkerReport:
             log.warning("%s; holding the input", text)
             self._hold(HoldReason.FORMAT_UNAVAILABLE)
 
-    def committed(self, given: Iterable[Result], written: Iterable[Result], seconds: float) -> None:
-        """Count a batch that is committed: the results that were ``given``, and their parts as they were ``written``.
-
-        No metric depends on the masks of a record.
-        """
+    def committed(self, written: Iterable[Result], seconds: float) -> None:
+        """Count a batch that is committed, as it was written. No metric depends on the masks of a record."""
         self.ended(TransactionOutcome.COMMITTED)
         self._failures = 0
         self.health.reason("transactions", None)
         self._metrics.observe("batch_duration_seconds", seconds)
-        self._metrics.add("blocks_left_out_total", _blocks(given) - _blocks(written))
         for result in written:
             self._count(result)
 
@@ -124,11 +111,10 @@ class WorkerReport:
         if self._clock() - self._updated < LAG_EVERY_SECONDS:
             return
         self._updated = self._clock()
-        lag, errors = source.lag(), source.unreadable
-        unreadable = [UNREADABLE.format(partition, source.topic, error) for partition, error in errors.items()]
-        self._metrics.set("unreadable_partitions", len(errors))
+        lag, errors = source.lag(), source.unreadable.items()
+        unreadable = [UNREADABLE.format(partition, source.topic, error) for partition, error in errors]
         self.health.reason("reading", "; ".join(unreadable) or None)
-        self._count_by("records_skipped_total", "cause", {RETENTION: source.take_skipped()})
+        self._metrics.add("records_skipped_total", source.take_skipped())
         self._metrics.forget("consumer_lag")
         for partition, records in lag.items():
             self._metrics.set("consumer_lag", records, topic=source.topic, partition=str(partition))
@@ -140,7 +126,3 @@ class WorkerReport:
     def _count_by(self, name: str, label: str, amounts: Mapping[str, int]) -> None:
         for value, amount in amounts.items():
             self._metrics.add(name, amount, **{label: value})
-
-
-def _blocks(results: Iterable[Result]) -> int:
-    return sum(len(result.blocks) for result in results)

@@ -34,7 +34,7 @@ from stream_masker.service.worker.report import WorkerReport
 from stream_masker.service.worker.source import Source
 from stream_masker.service.worker.statistics import ActiveStatistics
 from stream_masker.service.worker.transactions import Outputs, Transactions
-from stream_masker.service.worker.worker import Clients, Liveness, Worker
+from stream_masker.service.worker.worker import Clients, Worker
 
 WORKER_TRANSACTION_MS = 20_000
 """The default transaction timeout: committed readers wait at most this long for the transaction of a dead worker."""
@@ -53,11 +53,17 @@ def run_worker(
     exist or cannot be used, and ServiceError if a topic is missing or has too few partitions, if the group's offsets
     are gone, or if Kafka refuses the worker.
     """
-    liveness, masking = Liveness(health, stop), Masking(configuration, format_of=wire_format)
+
+    def running(seconds: float = 0.0) -> bool:
+        stops = stop.wait(seconds) if seconds else stop.is_set()
+        health.beat()
+        return not stops
+
+    masking = Masking(configuration, format_of=wire_format)
     report = WorkerReport(Metrics(registry, "worker"), health)
-    partitions = await_brokers(configuration, health, partial(check_start, configuration), liveness.pause)
+    partitions = await_brokers(configuration, health, partial(check_start, configuration), running)
     if partitions is not None:
-        new_worker(configuration, masking, partitions, liveness, report).run()
+        new_worker(configuration, masking, partitions, running, report).run()
 
 
 def check_start(configuration: Configuration) -> dict[str, int]:
@@ -116,25 +122,31 @@ def new_worker(
     configuration: Configuration,
     masking: Masking,
     partitions: Mapping[str, int],
-    liveness: Liveness,
+    running: Callable[..., bool],
     report: WorkerReport,
 ) -> Worker:
     """Return a worker; ``partitions``: of its topics by name."""
     topics, limits, groups = configuration.topics, configuration.worker, configuration.groups
     properties = producer_properties(configuration, transactional_id(configuration))
-    outputs = Outputs(topics, partitions[topics.rejected], block_encoder(configuration, masking))
-    mechanism = masking.mechanism
+    taxonomies, mechanism, context = masking.taxonomies, masking.mechanism, masking.mechanism.context
+    seal = topic_seal(configuration, topics.calibration)
+
+    def encode(block: Block) -> tuple[bytes, bytes]:
+        key = block_key(block)
+        return key, seal.seal(key, encode_block(block, taxonomies, context))
+
+    outputs = Outputs(topics, partitions[topics.rejected], encode)
 
     def connect(revoke: Callable[[set[int]], None]) -> Clients:
         source = Source(
             connect_consumer(consumer_properties(configuration)),
             topics.input,
             Limits(limits.batch_records, BATCH_BYTES, limits.batch_delay or 0.0),
-            running=liveness.beat,
+            running=running,
             revoke=revoke,
         )
         producer = partial(connect_producer, properties)
-        transactions = Transactions(producer, outputs, running=liveness.beat)
+        transactions = Transactions(producer, outputs, running=running)
         windows = MicroWindows(Limits(groups.records, BATCH_BYTES, groups.delay), lambda: mechanism.group_minimum)
         return source, transactions, windows if mechanism.needs_group else None
 
@@ -146,19 +158,7 @@ def new_worker(
         secret_id=secret_id(read_secret(configuration)),
         on_refused=report.refused_message,
     )
-    return Worker(connect=connect, statistics=statistics, liveness=liveness, report=report)
-
-
-def block_encoder(configuration: Configuration, masking: Masking) -> Callable[[Block], tuple[bytes, bytes]]:
-    """Return the function that encodes and seals a block; it returns key and value."""
-    seal = topic_seal(configuration, configuration.topics.calibration)
-    taxonomies, context = masking.taxonomies, masking.mechanism.context
-
-    def encode(block: Block) -> tuple[bytes, bytes]:
-        key = block_key(block)
-        return key, seal.seal(key, encode_block(block, taxonomies, context))
-
-    return encode
+    return Worker(connect=connect, statistics=statistics, running=running, report=report)
 
 
 def transactional_id(configuration: Configuration) -> str:

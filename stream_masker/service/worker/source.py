@@ -12,12 +12,10 @@ from operator import methodcaller
 from confluent_kafka import OFFSET_STORED, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from stream_masker.service.kafka.errors import explained
-from stream_masker.service.observability.logs import RepeatFilter
 from stream_masker.service.worker.groups import Limits, bytes_of
 from stream_masker.service.worker.transactions import SessionLostError
 
 log = logging.getLogger(__name__)
-log.addFilter(RepeatFilter())
 
 READ_SECONDS = 0.05
 """Timeout of one read within a batch, in seconds: a stop is noticed after at most this time."""

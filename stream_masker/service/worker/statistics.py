@@ -14,11 +14,10 @@ from stream_masker.pipeline.messages import StatisticsMessage, decode_statistics
 from stream_masker.pipeline.seal import RefusalCause, SealError, TopicSeal
 from stream_masker.service.kafka.reader import READ_MESSAGES, Versions, is_partition_end
 from stream_masker.service.masking import Masking
-from stream_masker.service.observability.logs import RepeatFilter, describe
-from stream_masker.summary import guessed_line, three_sentences
+from stream_masker.service.observability.logs import describe
+from stream_masker.summary import guessed_line
 
 log = logging.getLogger(__name__)
-log.addFilter(RepeatFilter())
 
 KEPT_VERSIONS = 4
 """The number of newest versions that are kept until the end of the topic is reached: an earlier one is used if the
@@ -65,7 +64,7 @@ class ActiveStatistics:
         seal: TopicSeal,
         *,
         partitions: int,
-        secret_id: str | None = None,
+        secret_id: str,
         on_refused: Callable[[RefusalCause], None] = lambda _: None,
     ) -> None:
         """Read the topic of ``seal``, which has this number of ``partitions``, from its beginning."""
@@ -141,26 +140,19 @@ class ActiveStatistics:
 
     def _check_secret(self, message: StatisticsMessage) -> None:
         """Raise StatisticsError for a version for another masking secret, which ends the one in force."""
-        if None not in (self._secret_id, message.secret_id) and self._secret_id != message.secret_id:
+        given, own = message.secret_id, self._secret_id
+        if given != own:
             self.version, self._because = 0, HoldReason.OTHER_SECRET
-            given, own = message.secret_id, self._secret_id
             raise StatisticsError(f"it is for the masking secret with the id {given}, and this process has {own}")
 
     def _tell(self, message: StatisticsMessage) -> None:
-        """Log a version that comes into force; what is known of its masks only once."""
-        version, mechanism = message.version, self.masking.mechanism
+        """Log a version that comes into force, and how often codes are guessed with the first one that tells it."""
         other = message.configuration != self.masking.configuration.hash
         remark = f", computed under another configuration ({message.configuration})" if other else ""
-        log.info("statistics version %d in force%s", version, remark)
-        if not self._newest:
-            preserves = mechanism.preserves
-            sentences = three_sentences(None, promise=mechanism.promise, preserves=preserves)
-            log.info("statistics version %d: %s", version, " ".join(sentences))
+        log.info("statistics version %d in force%s", message.version, remark)
         if message.guessed and not self._told:
             self._told = True
             log.info(guessed_line(message.guessed))
-        elif not (self._newest or self._told):
-            log.info("how often an attacker guesses a code is logged with a later version: it is being computed")
 
     def _refuse(self, cause: RefusalCause) -> None:
         self._unauthentic = cause

@@ -246,6 +246,7 @@ def _parts(results: Mapping[int, Result], failure: _StepError) -> list[dict[int,
     if size > 1:
         return [{partition: _slice(result, 0, size // 2)}, {partition: _slice(result, size // 2, size)}]
     if result.blocks:
+        log.warning("the blocks of a batch are left out: %s", failure)
         return [{partition: replace(result, blocks=())}]
     if result.rejected:
         raise AbortedError(str(failure))

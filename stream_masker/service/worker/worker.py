@@ -13,7 +13,6 @@ Before partitions are revoked, the commit in progress is settled. A batch that l
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, wait
@@ -24,7 +23,7 @@ from confluent_kafka import Message
 
 from stream_masker.pipeline.formats import FormatUnavailableError
 from stream_masker.pipeline.records import Result
-from stream_masker.service.observability.health import STARTING, Health
+from stream_masker.service.observability.health import STARTING
 from stream_masker.service.process import in_background
 from stream_masker.service.worker.groups import MicroWindows, to_inputs
 from stream_masker.service.worker.report import TransactionOutcome, WorkerReport
@@ -50,24 +49,6 @@ FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 5.0
 """The pause after a failure doubles with each further one in a row, from the first to the longest."""
 
-
-class Liveness:
-    """Combines the stop flag ``stop`` with the heartbeat in ``health``."""
-
-    def __init__(self, health: Health, stop: threading.Event) -> None:
-        self._health, self._stop = health, stop
-
-    def beat(self) -> bool:
-        """Record a heartbeat. Return False when the process stops."""
-        self._health.beat()
-        return not self._stop.is_set()
-
-    def pause(self, seconds: float) -> bool:
-        """Wait for this time or until the process stops; then ``beat``."""
-        self._stop.wait(seconds)
-        return self.beat()
-
-
 Clients = tuple[Source, Transactions, MicroWindows | None]
 """The clients of a session, and its micro-windows; None if the mechanism masks no groups."""
 
@@ -77,12 +58,13 @@ class Worker:
     """One mask worker. It writes only in transactions, and nothing without statistics.
 
     ``connect`` makes the clients of a session. The source calls the function that it is given with partitions before
-    they are revoked or lost.
+    they are revoked or lost. ``running`` waits for a time in seconds, if one is given, or until the process stops; it
+    records a heartbeat, and returns False when the process stops.
     """
 
     connect: Callable[[Callable[[set[int]], None]], Clients]
     statistics: ActiveStatistics
-    liveness: Liveness
+    running: Callable[..., bool]
     report: WorkerReport
 
     def run(self) -> None:
@@ -91,7 +73,7 @@ class Worker:
         Raises ServiceError if Kafka refuses the worker.
         """
         with closing(self.statistics):
-            while self.liveness.beat():
+            while self.running():
                 try:
                     self._run_session()
                 except SessionLostError as lost:
@@ -102,7 +84,7 @@ class Worker:
     def _run_session(self) -> None:
         with closing(_Session(self)) as session:
             session.open()
-            while self.liveness.beat():
+            while self.running():
                 try:
                     session.turn()
                 except AbortedError:
@@ -112,7 +94,7 @@ class Worker:
     def _fail(self) -> None:
         """Count a failure, and wait: longer with each failure in a row."""
         pause = FIRST_PAUSE_SECONDS * 2 ** min(self.report.failed() - 1, 10)
-        self.liveness.pause(min(LONGEST_PAUSE_SECONDS, pause))
+        self.running(min(LONGEST_PAUSE_SECONDS, pause))
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +110,7 @@ class _Session:
     """One consumer, one producer, and at most two batches: one that is written, and one that is read and masked."""
 
     def __init__(self, worker: Worker) -> None:
-        self._worker, self._liveness, self._report = worker, worker.liveness, worker.report
+        self._worker, self._running, self._report = worker, worker.running, worker.report
         self._source, self._transactions, self._windows = worker.connect(self._revoke)
         self._results: dict[int, Result] = {}
         self._is_stale = False
@@ -142,7 +124,7 @@ class _Session:
 
     def close(self) -> None:
         """Settle the commit in progress and leave the group, in a limited time."""
-        if not self._liveness.beat():
+        if not self._running():
             self._report.health.reason("stop", "stopping")
         self._finish()
         wait([in_background(self._source.close, name="closing")], CLOSE_SECONDS)
@@ -162,10 +144,10 @@ class _Session:
             return
         self._is_stale = False
         start, messages = time.monotonic(), source.read(self._is_committing)
-        self._results = self._mask(messages) if self._liveness.beat() else {}
+        self._results = self._mask(messages) if self._running() else {}
         self._settle()
         results, self._results = self._results, {}
-        if not self._liveness.beat():
+        if not self._running():
             return
         group = source.group() if results else None
         if self._is_stale or (results and group is None):
@@ -198,7 +180,7 @@ class _Session:
         except FormatUnavailableError as error:
             self._report.format_unavailable(str(error))
             self._is_stale = True
-            self._liveness.pause(FORMAT_RETRY_SECONDS)
+            self._running(FORMAT_RETRY_SECONDS)
             return {}
         if results:
             self._report.format_unavailable(None)
@@ -231,13 +213,13 @@ class _Session:
         if pending is None:
             return True
         if not wait([pending.future], WAIT_SECONDS).done:
-            self._liveness.beat()
+            self._running()
             if not self._transactions.is_stuck():
                 return False
             self._failure = SessionLostError("a transaction has been neither committed nor aborted in time")
         elif (failure := pending.future.exception()) is None:
             self._source.commit({partition: one.offsets[-1] + 1 for partition, one in pending.results.items()})
-            self._report.committed(pending.results.values(), pending.future.result(), time.monotonic() - pending.start)
+            self._report.committed(pending.future.result(), time.monotonic() - pending.start)
         else:
             aborted = isinstance(failure, AbortedError)
             self._report.ended(TransactionOutcome.ABORTED if aborted else TransactionOutcome.UNKNOWN)

@@ -15,7 +15,7 @@ from stream_masker.core.batch import Batch, Column
 from stream_masker.core.distance import WuPalmer
 from stream_masker.core.statistics import Statistics, compute_statistics, count_batch
 from stream_masker.core.statistics.drift import FALSE_ALARMS, drift_between
-from stream_masker.core.statistics.windows import jensen_shannon, stability_index
+from stream_masker.core.statistics.windows import jensen_shannon, merged, stability_index
 from stream_masker.errors import ParameterError, StatisticsError
 
 LINKS = [("a", "r"), ("b", "r"), ("a1", "a"), ("a2", "a"), ("b1", "b"), ("b2", "b"), ("a11", "a1"), ("b21", "b2")]
@@ -90,6 +90,20 @@ def test_a_scalar_counts_once_in_each_event_with_an_array():
     made = statistics(["a1", "b1"], ["b1", "b1", "a2", "a2"], arrays=True)
     assert made.values == {"p": {"a1": 1, "b1": 1}, "q": {"a2": 2, "b1": 2}}
     assert Statistics.from_dict(made.to_dict()).values == made.values
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [
+        ([[50, 50, 1, 1], [50, 50, 0, 2]], [0, 1, 0, 0]),
+        ([[50, 50, 3, 3], [50, 50, 3, 3]], [0, 1, 2, 2]),
+        ([[2, 1], [1, 1]], [0, 0]),
+        ([[50, 60], [60, 50]], [0, 1]),
+    ],
+)
+def test_classes_have_five_expected_values(counts, expected):
+    """Rare classes are one class, or part of the rarest of the others."""
+    assert merged(np.arange(len(expected), dtype=np.int32), np.array(counts), 5).tolist() == expected
 
 
 def test_measures_of_shares():

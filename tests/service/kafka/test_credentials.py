@@ -14,7 +14,7 @@ from support.small_configuration import small_configuration
 from stream_masker.errors import ConfigurationError, ServiceError
 from stream_masker.service.configuration import parse_configuration
 from stream_masker.service.kafka import topics
-from stream_masker.service.kafka.clients import Credentials, credentials, require_broker
+from stream_masker.service.kafka.clients import credentials, require_broker
 
 PASSWORD = "do-not-tell"
 TLS = {"security.protocol": "ssl"}
@@ -31,10 +31,10 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_passwords_are_translated_with_their_transport() -> None:
     given = {"sasl.mechanisms": "scram-sha-512", "sasl.username": "clinic", "sasl.password": PASSWORD}
     found = credentials({"security.protocol": "sasl_ssl", **given})
-    assert found.context is not None
-    assert (found.context.verify_mode, found.context.check_hostname) == (ssl.CERT_REQUIRED, True)
-    assert found[2:] == ("SCRAM-SHA-512", "clinic", PASSWORD)
-    assert credentials({}) == Credentials("PLAINTEXT")
+    context = found.pop("ssl_context")
+    assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, True)
+    assert [*found.values()] == ["SASL_SSL", "SCRAM-SHA-512", "clinic", PASSWORD]
+    assert credentials({}) == {"security_protocol": "PLAINTEXT", "ssl_context": None}
 
 
 @pytest.mark.parametrize(("key", "password"), [("key", ""), ("encrypted", KEY_PASSWORD)])
@@ -42,8 +42,7 @@ def test_certificates_are_used(files: Path, key: str, password: str) -> None:
     own = {"ssl.certificate.location": str(files / "certificate"), "ssl.key.location": str(files / key)}
     for name, authority in (("location", str(files / "certificate")), ("pem", (files / "certificate").read_text())):
         found = credentials({**TLS, **own, f"ssl.ca.{name}": authority, "ssl.key.password": password})
-        assert found.context is not None
-        assert len(found.context.get_ca_certs()) == 1
+        assert len(found["ssl_context"].get_ca_certs()) == 1
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ from stream_masker.service.observability.metrics import (
     Metrics,
     process_registry,
 )
-from stream_masker.service.worker.report import RETENTION, TransactionOutcome
+from stream_masker.service.worker.report import TransactionOutcome
 from stream_masker.service.worker.statistics import HoldReason
 
 
@@ -110,7 +110,7 @@ LABEL_VALUES = {
     "kind": {"actual", "target"},
     "given": {"value", "record"},
     "topic": {"calibration", "statistics", "discharges"},
-    "cause": {*RefusalCause, RETENTION},
+    "cause": {*RefusalCause},
     "concept": {*CONCEPTS},
     "label": {LABEL, ""},
     "level": {"blocks", "codes"},

@@ -23,7 +23,7 @@ def metrics_after(*results: Result) -> dict[tuple[str, ...], float]:
     registry = CollectorRegistry()
     report = WorkerReport(Metrics(registry, "worker"), Health())
     for result in results:
-        report.committed([result], [result], 0.1)
+        report.committed([result], 0.1)
     every = (sample for family in registry.collect() for sample in family.samples)
     return {(s.name, *s.labels.values()): s.value for s in every if not s.name.endswith(TIMES)}
 

@@ -94,8 +94,9 @@ def confluent_properties(configuration: Configuration) -> ClientProperties:
 
 
 def check_properties(configuration: Configuration) -> None:
-    """Raise ConfigurationError for properties that librdkafka does not know or accept."""
-    connect_consumer({**confluent_properties(configuration), "group.id": "stream-masker.probe", "log_level": 0}).close()
+    """Raise ConfigurationError for properties that librdkafka does not know or accept; no broker need be there."""
+    silent = {"group.id": "stream-masker.probe", "log_level": 0, "error_cb": lambda _: None}
+    connect_consumer({**confluent_properties(configuration), **silent}).close()
 
 
 def connect_consumer(properties: ClientProperties) -> Consumer:

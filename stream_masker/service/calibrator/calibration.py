@@ -85,7 +85,9 @@ class Calibration:
         consumer = connect_reader(components.configuration)
         history = read_history(consumer, components, stopped)
         start, since = resume_from(consumer, topic, history.windowed)
-        planner = VersionPlanner(components.subject, history)
+        baseline, planner = history.baseline, VersionPlanner(components.subject, history)
+        if baseline is not None and history.baseline is None:
+            log.warning("the baseline, version %d, cannot be used: the next version is the baseline", baseline.version)
         log_of_blocks = WindowLog(settings, since=since, first=history.latest is None)
         calibration = cls(components, metrics, planner, log_of_blocks, consumer)
         for message in read_to_end(consumer, topic, start=start, stopped=stopped, patience=math.inf):

@@ -14,10 +14,11 @@ from typing import Final
 
 import numpy as np
 
-from stream_masker.core.arrays import offsets_from_lengths
+from stream_masker.core.arrays import offsets_from_lengths, ranges
 from stream_masker.core.batch import Batch, Column, Distortion, unchanged_records
 from stream_masker.core.random import Secret
 from stream_masker.core.statistics.counts import Counts, count_batch, key_hashes, key_slots, merge
+from stream_masker.core.window import joined
 from stream_masker.pipeline.codec import RecordPart
 from stream_masker.pipeline.reasons import RejectionCause, RejectionCauses
 from stream_masker.pipeline.records import Block, Inputs, Rejected, rejected_part
@@ -40,25 +41,12 @@ def rejections(parts: Sequence[RecordPart]) -> dict[int, Rejected]:
     return {s + k: one for s, part in zip(starts, parts, strict=False) for k, one in part.rejected.items()}
 
 
-def _joined(parts: Sequence[Sequence[Column]]) -> tuple[Column, ...]:
-    """Join the columns of several batches; of each array, only the elements that are counted."""
-    joined = []
-    for columns in zip(*parts, strict=True):
-        limits = list(map(limited, columns))
-        codes, lengths = ([getattr(column, name) for column in limits] for name in ("codes", "lengths"))
-        offsets = offsets_from_lengths(np.concatenate(lengths)) if limits[0].is_array else None
-        joined.append(Column(np.concatenate(codes), offsets))
-    return tuple(joined)
-
-
 def limited(column: Column) -> Column:
     """Return a column with only the first ``MAX_COUNTED_ELEMENTS`` elements of each record's array."""
     if column.offsets is None or column.lengths.max(initial=0) <= MAX_COUNTED_ELEMENTS:
         return column
     kept = np.minimum(column.lengths, MAX_COUNTED_ELEMENTS)
-    offsets = offsets_from_lengths(kept)
-    places = np.arange(offsets[-1]) + np.repeat(column.offsets[:-1] - offsets[:-1], kept)
-    return Column(column.codes[places], offsets)
+    return Column(column.codes[ranges(column.offsets[:-1], kept)], offsets_from_lengths(kept))
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +93,7 @@ class BlockCounter:
         block, which leaves their sums correct.
         """
         batch, attributes = self._joined(parts), range(len(self._sizes))
-        masked = Batch(batch.size, _joined([part.masked.columns for part in parts]))
+        masked = joined([Batch(part.batch.size, tuple(map(limited, part.masked.columns))) for part in parts])
         starts = accumulate((len(part.values) for part in parts), initial=0)
         indices = np.concatenate([part.indices + start for part, start in zip(parts, starts, strict=False)])
         unknown, lost = (np.sum([getattr(p, name) for p in parts], axis=0).tolist() for name in ("unknown", "lost"))
@@ -131,13 +119,8 @@ class BlockCounter:
 
     def _joined(self, parts: Sequence[RecordPart]) -> Batch:
         """Return the records of parts as one batch, with the slots of their noise keys."""
-        contexts = [part.batch.context for part in parts if part.batch.context is not None]
-        batch = Batch(
-            sum(part.batch.size for part in parts),
-            _joined([part.batch.columns for part in parts]),
-            context=np.concatenate(contexts) if contexts else None,
-        )
-        return self.with_slots(batch, [key for part in parts for key in part.keys])
+        counted = [replace(part.batch, columns=tuple(map(limited, part.batch.columns))) for part in parts]
+        return self.with_slots(joined(counted), [key for part in parts for key in part.keys])
 
 
 def _ranges(batch: Batch, size: int) -> Iterator[tuple[int, int]]:

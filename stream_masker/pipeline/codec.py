@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from stream_masker.core.arrays import offsets_from_lengths
+from stream_masker.core.arrays import located, offsets_from_lengths, slices
 from stream_masker.core.batch import ABSENT, Batch, Column, MaskedBatch
 from stream_masker.core.dtypes import BoolArray, Int64Array
 from stream_masker.core.ontology import UNKNOWN
@@ -143,15 +143,15 @@ def _keys_of_elements(parts: Sequence[Found], places: int) -> list[Int64Array]:
         keys = keys * (positions.max(initial=0) + 1) + positions
         if level:  # products of more positions would exceed 64 bits
             keys = np.unique(keys, return_inverse=True)[1]
-    return np.split(keys, np.cumsum([part.slots.places.shape[1] for part in parts]))[:-1]
+    return slices(keys, [part.slots.places.shape[1] for part in parts])
 
 
 def _numbers(elements: Int64Array, keys: Int64Array) -> Int64Array:
     """Return the places of keys in the ascending keys of elements; -1 for those that are not among them."""
     if not len(elements):
         return np.full(len(keys), -1)
-    numbers = np.searchsorted(elements, keys)
-    return np.where(elements[np.minimum(numbers, len(elements) - 1)] == keys, numbers, -1)
+    numbers, found = located(elements, keys)
+    return np.where(found, numbers, -1)
 
 
 @dataclass(slots=True)

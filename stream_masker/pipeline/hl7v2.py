@@ -126,11 +126,9 @@ class Delimiters:
 
     def joined(self, field: Any) -> str:
         """Return the text of a field that ``parsed`` returned, or of one that is a text."""
-        return (
-            field
-            if isinstance(field, str)
-            else self.repetition.join(filter(None, (self._join(part or {}, *self._levels) for part in field)))
-        )
+        if isinstance(field, str):
+            return field
+        return self.repetition.join(filter(None, (self._join(part or {}, *self._levels) for part in field)))
 
     def _join(self, value: Any, mark: str = "", *below: str) -> str:
         if isinstance(value, dict):

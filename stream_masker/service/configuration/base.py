@@ -44,7 +44,6 @@ Duration: TypeAlias = Annotated[
 Alpha: TypeAlias = Annotated[float, Field(ge=0.01, le=10)]
 """A noise level in [0.01, 10]: the noise's variance divided by the attribute's variance."""
 
-Share: TypeAlias = Annotated[float, Field(ge=0, le=1)]
 PositiveInt: TypeAlias = Annotated[int, Field(ge=1)]
 NonEmptyText: TypeAlias = Annotated[str, StringConstraints(min_length=1)]
 FieldPath: TypeAlias = Annotated[str, StringConstraints(min_length=1, max_length=1000)]

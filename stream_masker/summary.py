@@ -65,17 +65,16 @@ def unchanged_warning(share: float, mechanism: str) -> str | None:
     )
 
 
-def guessed_line(chances: Mapping[str, float], unknown: str = "") -> str:
+def guessed_line(chances: Mapping[str, float], unknown: str = "not known") -> str:
     """Return how often an attacker guesses a code right, and how often with another mechanism if that is notable.
 
-    ``chances``: the chance of the best guess by mechanism, that of the one that runs first. ``unknown``: why that of
-    another mechanism is not known.
+    ``chances``: the chance of the best guess by mechanism, that of the one that runs first; empty if it is not known.
+    ``unknown``: what is said then.
     """
-    (_, own), *others = chances.items()
-    notable = [f"with {name} {chance:.0%}" for name, chance in others if own - chance > NOTABLE]
-    reason = [f"not compared with another mechanism: {unknown}"] if unknown else []
-    guessed = "; ".join([f"Guessed right: {own:.0%}", *notable, *reason])
-    return f"{guessed}. This is how often an attacker guesses a code from all masks of its record."
+    own = next(iter(chances.values()), 0.0)
+    notable = [f"with {name} {chance:.0%}" for name, chance in chances.items() if own - chance > NOTABLE]
+    guessed = "; ".join([f"{own:.0%}" if chances else unknown, *notable])
+    return f"Guessed right: {guessed}. This is how often an attacker guesses a code from all masks of its record."
 
 
 def _learned(risk: Risk | None, promise: float | None) -> str:

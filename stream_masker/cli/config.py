@@ -43,12 +43,13 @@ def check(config: Path, events: str) -> None:
     from stream_masker.service.files.events import open_events
     from stream_masker.service.kafka.clients import check_properties
     from stream_masker.service.observability.progress import shown_activity
+    from stream_masker.summary import guessed_line
 
     configuration = load_configuration(config)
     check_properties(configuration)
     with shown_activity(information()) as show:
         show("loading the ontologies")
-        masking, covered = list(masking_lines(configuration)), list[str]()
+        masking, covered = list(masking_lines(configuration)), [guessed_line({}, "not known without --events")]
         if events:
             show(f"reading {Path(events).name}")
             with open_events(events, configuration.produce, configuration.records) as file:

@@ -116,7 +116,7 @@ def calibrate(config: Path, snapshot: str, publish: bool, baseline: bool, since:
         message = masking.snapshot(file.events)
         drift = None if since is None else masking.drift_since(since.read_bytes()).to_dict()
         show("assessing the risk")
-        assessment = masking.assessment(quick=False)
+        assessment = masking.assessment()
         message = replace(message, guessed=assessment.chances or None)
         if publish:
             from stream_masker.service.calibrator.bootstrap import publish_snapshot

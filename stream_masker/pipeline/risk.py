@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -57,39 +58,31 @@ def assess_version(mechanism: Mechanism, statistics: Statistics, counts: Counts,
     With a probability of at least 0.95, no chance or share differs from its true value by more than its error and the
     share of the rows that are left out, together.
     """
+    risk, left_out = _bounded_risk(mechanism, statistics, counts)
+    return VersionRisk(risk, tuple(_crossed(risk, limits, left_out)), mechanism.promise)
+
+
+def _bounded_risk(mechanism: Mechanism, statistics: Statistics, counts: Counts) -> tuple[Risk, float]:
+    """Return the risk of the most frequent values, and the share of the rows that are left out."""
     sizes = [len(d.taxonomy) for d in mechanism.distances]
     masks = [column.keys.size for column in counts.values] if mechanism.masks_are_observed else sizes
     reduced, left_out = most_frequent(counts, sizes, masks)
     pairs = sum(pair.keys.size for pair in reduced.pairs.values())
     draws = int(np.clip(MAX_LIKELIHOODS // max(pairs, 1), *SAMPLED_RECORDS))
-    risk = mechanism.with_statistics(statistics, reduced).risk(draws=draws)
-    return VersionRisk(risk, tuple(_crossed(risk, limits, left_out)), mechanism.promise)
+    return mechanism.with_statistics(statistics, reduced).risk(draws=draws), left_out
 
 
-MOST_COMPARED, MOST_COMPARED_SLOWLY = 5_000, 25_000
-"""The most different pairs of codes of a window on which another mechanism is tried: quickly, and within minutes."""
-
-GUESSES = 500
-"""The number of records that are drawn to estimate the chances with another mechanism, where they are not exact."""
-
-
-def guess_chances(mechanism: Mechanism, counts: Counts, risk: Risk, *, quick: bool) -> tuple[dict[str, float], str]:
+def guess_chances(mechanism: Mechanism, counts: Counts, risk: Risk) -> dict[str, float]:
     """Return the chance of the best guess of a code, by mechanism: the one that runs, and semantic noise or transport
-    instead of it; and why that is left out, empty if it is not.
+    instead of it, unless it cannot be used for these counts.
 
-    ``risk``: that of the mechanism for the counts of its window. ``quick``: whether to leave out the other one for
-    windows of many different pairs.
+    ``risk``: that of the mechanism for the counts of its window.
     """
     chances = {mechanism.name: best_guess(risk)}
-    pairs, most = max((pair.keys.size for pair in counts.pairs.values()), default=0), MOST_COMPARED_SLOWLY
-    if pairs > (MOST_COMPARED if quick else most):
-        hint = "; `calibrate` compares it" if pairs <= most else ""
-        return chances, f"more than {MOST_COMPARED if quick else most:,} different pairs of codes{hint}"
-    try:
-        other = alternative(mechanism, counts)
-        return chances | ({} if other is None else {other.name: best_guess(other.risk(draws=GUESSES))}), ""
-    except (StatisticsError, ParameterError) as error:
-        return chances, str(error).rstrip(".")
+    with suppress(StatisticsError, ParameterError):
+        if (other := alternative(mechanism, counts.lengths)) is not None:
+            chances[other.name] = best_guess(_bounded_risk(other, other.compute(counts, version=1), counts)[0])
+    return chances
 
 
 def best_guess(risk: Risk) -> float:

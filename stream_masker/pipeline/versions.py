@@ -246,7 +246,7 @@ class VersionPlanner:
         if counts is None:
             return None
         version = assess_version(self._mechanism, statistics, counts, self.subject.limits)
-        known = self._guessed or guess_chances(self._mechanism, counts, version.risk, quick=True)[0]
+        known = self._guessed or guess_chances(self._mechanism, counts, version.risk)
         self._guessed = {**known, self._mechanism.name: best_guess(version.risk)}
         return version
 

@@ -15,6 +15,7 @@ from stream_masker.service.configuration.secret import read_secret, secret_id, t
 from stream_masker.service.files.fields import field_lines
 from stream_masker.service.files.inputs import FileEvent
 from stream_masker.service.files.masking import FileMasking
+from stream_masker.summary import guessed_line
 
 LEAST_OF_REVISION: Final = 0.1
 """The share of codes that can only be of ICD-9, and of those that can only be of ICD-10, from which they are mixed."""
@@ -62,7 +63,7 @@ def event_lines(configuration: Configuration, events: Sequence[FileEvent]) -> It
     try:
         masking.compute(counted, totals)
     except StatisticsError as error:
-        unknown = f"Guessed right: not known, because {error}"
+        unknown = guessed_line({}, f"not known, because {error}")
     assessment = masking.assessment(totals)
     yield from (f"warning: {warning}" for warning in (*assessment.warnings, *_mixed(masking.plan, documents)))
     yield unknown or assessment.sentences[-1]

@@ -16,6 +16,7 @@ The mechanisms:
 from __future__ import annotations
 
 import secrets
+from collections.abc import Collection
 from typing import Any
 
 from stream_masker.core.mechanisms.base import Mechanism
@@ -27,7 +28,6 @@ from stream_masker.core.mechanisms.noise.semantic import SemanticNoise, noise_de
 from stream_masker.core.mechanisms.rank_swapping import RankSwapping
 from stream_masker.core.mechanisms.transport.mechanism import SemanticTransport
 from stream_masker.core.mechanisms.vicus import RandomTransitions, Vicus
-from stream_masker.core.statistics.counts import Counts
 from stream_masker.errors import ParameterError
 
 MECHANISMS: dict[str, type[Mechanism]] = {
@@ -68,6 +68,10 @@ __all__ = [
 ]
 
 
+COMPARED_VALUES = 256
+"""The number of values of the map of transport that is compared with the mechanism that runs."""
+
+
 def mechanism(name: object) -> type[Mechanism]:
     """Return the class of the mechanism with that name. Raises ParameterError if there is none."""
     if not isinstance(name, str) or name not in MECHANISMS:
@@ -75,19 +79,21 @@ def mechanism(name: object) -> type[Mechanism]:
     return MECHANISMS[name]
 
 
-def alternative(given: Mechanism, counts: Counts) -> Mechanism | None:
-    """Return the other one of semantic noise and semantic transport, with its defaults, for these counts of a window.
+def alternative(given: Mechanism, arrays: Collection[int]) -> Mechanism | None:
+    """Return the other one of semantic noise and semantic transport, with its defaults; None for other mechanisms.
 
-    None for other mechanisms. With many different pairs of values it takes minutes.
+    ``arrays``: which attributes are arrays. Transport has a map of ``COMPARED_VALUES`` values of each attribute, which
+    takes seconds where that of all values can take minutes; an attacker learns slightly more from it.
     """
     taxonomies = {name: d.taxonomy for name, d in zip(given.attributes, given.distances, strict=True)}
     shared: dict[str, Any] = {"distance": given.parameters.distance, "seed": secrets.token_bytes(32)}
     other: Mechanism
     if given.name == SemanticNoise.name:
         other = SemanticTransport(taxonomies, **shared)
+        other.most_values = COMPARED_VALUES
     elif given.name == SemanticTransport.name:
-        chosen = noise_defaults(taxonomies, [given.attributes[j] for j in counts.lengths], {})
+        chosen = noise_defaults(taxonomies, [given.attributes[j] for j in arrays], {})
         other = SemanticNoise(taxonomies, **chosen, **shared)
     else:
         return None
-    return other.with_statistics(other.compute(counts, version=1), counts)
+    return other

@@ -167,6 +167,7 @@ class FileMasking:
         self._masking = Masking(configuration, format_of=file_format, is_trial=is_trial)
         self._mechanism = self._masking.mechanism
         self._window: tuple[Statistics, Counts] | None = None
+        self._guessed: Mapping[str, float] = {}
         self.version = 0
 
     @property
@@ -210,7 +211,7 @@ class FileMasking:
             buffered = list(islice(rest, self._configuration.calibration.window_records))
         message = self.snapshot(buffered) if snapshot is None else self._decoded(snapshot)
         self._masking.restore(message)
-        self.version = message.version
+        self.version, self._guessed = message.version, message.guessed or {}
         return chain(buffered, rest)
 
     def drift_since(self, snapshot: bytes) -> Drift:
@@ -258,18 +259,14 @@ class FileMasking:
             styles=learned_styles(taxonomies, counted.styles, {}),
         )
 
-    def assessment(self, totals: FileTotals | None = None, *, quick: bool = True) -> Assessment:
-        """Return what is said of masking with the statistics in force; ``totals``: those of the records.
-
-        ``quick``: see ``guess_chances``.
-        """
+    def assessment(self, totals: FileTotals | None = None) -> Assessment:
+        """Return what is said of masking with the statistics in force; ``totals``: those of the records."""
         mechanism, window, totals = self._mechanism, self._window, totals or FileTotals()
-        risk, warnings, guessed, chances = None, list[str](), list[str](), dict[str, float]()
+        risk, warnings, chances = None, list[str](), self._guessed
         if window is not None:
             version = assess_version(mechanism, *window, build_risk_limits(self._configuration))
             risk, warnings = version.risk, [*version.crossed]
-            chances, unknown = guess_chances(mechanism, window[1], risk, quick=quick)
-            guessed = [guessed_line(chances, unknown)]
+            chances = guess_chances(mechanism, window[1], risk)
         unchanged_records = risk.unchanged_records if risk is not None else None
         if totals.counted:
             unchanged_records = totals.unchanged_records
@@ -283,7 +280,7 @@ class FileMasking:
             unchanged_records=unchanged_records,
             preserves=mechanism.preserves,
         )
-        return Assessment([*sentences, mechanism_line(self._configuration), *guessed], warnings, chances)
+        return Assessment([*sentences, mechanism_line(self._configuration), guessed_line(chances)], warnings, chances)
 
     def explain(self, events: Iterable[FileEvent], number: int, *, source: str) -> Iterator[str]:
         """Yield the lines that explain how one event is masked, with the statistics of the first window.

@@ -146,13 +146,16 @@ class ActiveStatistics:
             raise StatisticsError(f"it is for the masking secret with the id {given}, and this process has {own}")
 
     def _tell(self, message: StatisticsMessage) -> None:
-        """Log a version that comes into force, and how often codes are guessed with the first one that tells it."""
+        """Log a version that comes into force, and how often codes are guessed with the first one that tells it.
+
+        The first version that is ever published does not: workers wait for it, and its risk takes seconds to compute.
+        """
         other = message.configuration != self.masking.configuration.hash
         remark = f", computed under another configuration ({message.configuration})" if other else ""
         log.info("statistics version %d in force%s", message.version, remark)
-        if message.guessed and not self._told:
-            self._told = True
-            log.info(guessed_line(message.guessed))
+        if not self._told:
+            self._told = message.guessed is not None
+            log.info(guessed_line(message.guessed or {}, unknown="not known yet, a later version states it"))
 
     def _refuse(self, cause: RefusalCause) -> None:
         self._unauthentic = cause

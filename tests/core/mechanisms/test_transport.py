@@ -14,7 +14,6 @@ from support.transport_law import map_in_force
 
 from stream_masker import SemanticTransport
 from stream_masker.core.batch import Batch, Column
-from stream_masker.core.mechanisms.transport import fit
 from stream_masker.core.mechanisms.transport.model import EVERY
 from stream_masker.core.ontology import Ontology
 from stream_masker.core.random import PositionKeys
@@ -257,7 +256,7 @@ def test_values_that_the_window_lacks_are_masked_by_values_of_the_window():
 
 
 def test_rare_values_beyond_the_greatest_number_count_as_the_nearest(monkeypatch):
-    monkeypatch.setattr(fit, "MAX_VALUES", 10)
+    monkeypatch.setattr(SemanticTransport, "most_values", 10)
     codes = related()
     made = calibrated(as_batch(codes))
     frequent = set(np.argsort(-np.bincount(codes[0]), kind="stable")[:10].tolist())

@@ -20,8 +20,6 @@ from stream_masker.core.dtypes import BoolArray, Float32Array, Float32Matrix, Fl
 from stream_masker.core.statistics.counts import SparseCounts, marginals
 from stream_masker.errors import StatisticsError
 
-MAX_VALUES = 2_000
-"""The greatest number of values of an attribute: its most frequent ones. Others count as the nearest of them."""
 COMPARED = 512
 """The number of concepts that are compared with all values at once."""
 BLOCK_DEPTHS = (3, 2, 1)
@@ -61,9 +59,9 @@ class Values:
         return cls(distance, positions, index_of)
 
     @classmethod
-    def most_frequent(cls, distance: Distance, column: SparseCounts) -> Values:
-        """Select the most frequent values of a column, at most ``MAX_VALUES``."""
-        frequent = np.sort(np.lexsort((column.keys, -column.counts))[:MAX_VALUES])
+    def most_frequent(cls, distance: Distance, column: SparseCounts, most: int) -> Values:
+        """Select the ``most`` most frequent values of a column."""
+        frequent = np.sort(np.lexsort((column.keys, -column.counts))[:most])
         return cls.of(distance, column.keys[frequent].astype(np.int32))
 
     def __len__(self) -> int:
@@ -115,15 +113,18 @@ class Law:
     frequent: tuple[BoolArray, ...]
 
     @classmethod
-    def of(cls, column: SparseCounts, distances: Sequence[Distance], least: int, first: Values | None = None) -> Law:
+    def of(
+        cls, column: SparseCounts, distances: Sequence[Distance], least: int, most: int, first: Values | None = None
+    ) -> Law:
         """Return the law of a column of values, or of pairs, by the number of distances.
 
-        ``least``: how many patients are enough. ``first``: the values of the first attribute, if they are known.
+        ``least``: how many patients are enough. ``most``: of how many values of an attribute the law is; each other one
+        counts as the nearest of them. ``first``: the values of the first attribute, if they are known.
         """
         size = len(distances[1].taxonomy) if len(distances) == 2 else 1
         sides = marginals(column, size)
-        second = Values.most_frequent(distances[-1], sides[1])
-        values = Values.most_frequent(distances[0], sides[0]) if first is None else first, second
+        second = Values.most_frequent(distances[-1], sides[1], most)
+        values = Values.most_frequent(distances[0], sides[0], most) if first is None else first, second
         a, b = (v.indices(codes) for v, codes in zip(values, np.divmod(column.keys, size), strict=True))
         keys, which = np.unique(a.astype(np.int64) * len(second) + b, return_inverse=True)
         merged = column.regroup(which, keys.size)

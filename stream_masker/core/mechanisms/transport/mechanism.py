@@ -113,6 +113,9 @@ class SemanticTransport(Mechanism):
     where the window does not allow as much.
     """
 
+    most_values = 2_000
+    """Of how many values of an attribute, its most frequent ones, the map is."""
+
     name = "semantic_transport"
     snapshot_format = FORMAT
     needs_patterns = True
@@ -285,7 +288,8 @@ class Strata:
 
     def _law(self, key: tuple[int, ...], column: SparseCounts, first: Values | None = None) -> Law:
         """Return the law of one attribute, or of a pair, from its counts; ``first``: the values of the first one."""
-        return Law.of(column, [self._mechanism.distances[j] for j in key], self._mechanism.parameters.least, first)
+        made, distances = self._mechanism, [self._mechanism.distances[j] for j in key]
+        return Law.of(column, distances, made.parameters.least, made.most_values, first)
 
     def _link(self, root: int, j: int, law: Law, part: Part) -> Law:
         """Return the law of the root and attribute j; ``law``: of the root."""

@@ -23,13 +23,6 @@ PEERS = {
     "quix": ("Quix Streams, exactly once", Peer("quix_stream", ("quixstreams==3.28.1",))),
 }
 KAFKA_STREAMS = (("org.apache.kafka", "kafka-streams", VERSION), LOGGER)
-HEADERS = {
-    "stream-masker-version": "1",
-    "stream-masker-mechanism": "semantic_noise",
-    "stream-masker-configuration": "0123456789abcdef",
-}
-"""Headers of the size of those of a masked record."""
-
 HEAD = ("", "records/s", "of the loop", "processor, µs a record")
 
 
@@ -49,9 +42,6 @@ def contest(made: Stream, given: argparse.Namespace) -> Iterator[tuple[str, Meas
     for name, (how, peer) in PEERS.items():
         if given.only in (None, name) or name == "loop":
             yield f"{how} ({peer.title})", made.copied(peer.command, given.batch, given.records)
-    how, loop = PEERS["loop"]
-    copied = made.copied(loop.command, given.batch, given.records, copies=True, headers=HEADERS)
-    yield f"{how} ({loop.title}), copying with the headers of a mask", copied
     if given.only in (None, "kafka-streams"):
         measured = made.copied(kafka_streams(), given.batch, given.records)
         yield f"Kafka Streams {VERSION}, exactly once", measured

@@ -109,12 +109,12 @@ class Stream:
         """Measure a worker."""
         return timed(self.worker, self.bootstrap, self.outcomes, records)
 
-    def copied(self, command: Sequence[str], batch: int, records: int, **settings: object) -> Measured:
-        """Measure a program that copies the input, or does the job of the peers; ``settings``: others of the job."""
+    def copied(self, command: Sequence[str], batch: int, records: int) -> Measured:
+        """Measure a program that does the job of the peers."""
         source, target = self.configuration.topics.input, f"copied-{secrets.token_hex(4)}"
         admin = AdminClient({"bootstrap.servers": self.bootstrap})
         done(admin.create_topics([NewTopic(target, PARTITIONS)]))
-        given = {"bootstrap": self.bootstrap, "source": source, "target": target, "batch": batch, **settings}
+        given = {"bootstrap": self.bootstrap, "source": source, "target": target, "batch": batch}
         return timed([*command, json.dumps(given)], self.bootstrap, [target], records)
 
 

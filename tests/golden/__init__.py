@@ -3,8 +3,7 @@
 Each case is a configuration in the documented format and a file of generated events. ``digests.json`` holds the SHA-256
 of the masked records and of the rejections of each case. From the top of the repository::
 
-    PYTHONPATH=tests python -m golden write FOLDER [CASE ...]    # write the outputs of cases to a folder, to compare
-    PYTHONPATH=tests python -m golden update                     # compute the digests again
+    PYTHONPATH=tests python -m golden update    # compute the digests again
 
 Update the digests only together with a deliberate change of behaviour. ``CHANGELOG.md`` names the set by the first
 digits of the hash of ``digests.json``, and says there why it changed since the last release.

@@ -1,4 +1,4 @@
-"""``python -m golden update | write FOLDER``: see the folder's docstring for when to use which."""
+"""``python -m golden update``: see the folder's docstring for when to use it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from support import examples
 
 from golden import cases
 
-USAGE = "usage: PYTHONPATH=tests python -m golden update | write FOLDER [CASE ...]"
-
 
 def update() -> None:
     """Compute the digests of all cases, and what the examples expect, again."""
@@ -24,21 +22,7 @@ def update() -> None:
     print(f"say in CHANGELOG.md what changed, with the words “{cases.mark()}”")
 
 
-def write(folder: Path, *names: str) -> None:
-    """Write the outputs of cases, of all without names, to a folder."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory() as temporary:
-        files = cases.write_files(Path(temporary))
-        for name in names or cases.CASES:
-            for part, content in cases.outcome(name, files).items():
-                (folder / f"{name}.{part}.jsonl").write_bytes(content)
-
-
 if __name__ == "__main__":
-    match sys.argv[1:]:
-        case ["update"]:
-            update()
-        case ["write", place, *some]:
-            write(Path(place), *some)
-        case _:
-            sys.exit(USAGE)
+    if sys.argv[1:] != ["update"]:
+        sys.exit("usage: PYTHONPATH=tests python -m golden update")
+    update()

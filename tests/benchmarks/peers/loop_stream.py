@@ -27,7 +27,7 @@ while True:
     producer.begin_transaction()
     for message in messages:
         where = (message.key(), message.partition(), None, None, message.timestamp()[1])
-        producer.produce(given.target, masked(message.value()), *where, given.headers)
+        producer.produce(given.target, masked(message.value()), *where)
     ends = {message.partition(): message.offset() + 1 for message in messages}
     offsets = [TopicPartition(given.source, partition, end) for partition, end in ends.items()]
     producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata())

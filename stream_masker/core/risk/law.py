@@ -173,7 +173,7 @@ class IndependentMasks:
     """Masks that depend on the value of their own attribute alone; ``channels``: of all values of both attributes."""
 
     tuples: Tuples
-    channels: tuple[Channel, Channel]
+    channels: tuple[Channel, ...]
 
     def likelihoods(self, masked: Sequence[tuple[int, int]]) -> Float64Matrix:
         result = np.ones((len(masked), self.tuples.prior.size))
@@ -193,7 +193,7 @@ class Assessed(Protocol):
 
     def attribute_channel(self, j: int, values: Int32Array, counts: Counts | None) -> Channel: ...
 
-    def mask_law(self, tuples: Tuples, channels: tuple[Channel, Channel], counts: Counts) -> MaskLaw | None: ...
+    def mask_law(self, tuples: Tuples, channels: tuple[Channel, ...], counts: Counts) -> MaskLaw | None: ...
 
     def mask_batch(self, batch: Batch, keys: Keys) -> MaskedBatch: ...
 

@@ -218,8 +218,7 @@ def compute_statistics(
     attribute. Covariances and correlations cover the rows that have both attributes; they are 0 if there are none.
 
     * ``attributes``, ``distances``: (p,) in the order of the counts.
-    * ``previous``: the statistics before. Their observed concepts remain observed, and ``novel`` is measured against
-      them; without ``previous``, ``novel`` is 0.
+    * ``previous``: the statistics before, whose observed concepts remain observed.
 
     Raises StatisticsError if an attribute has no value (such statistics cannot mask anything) or if ``previous`` has
     other attributes or taxonomies, and ParameterError if the arguments have different lengths.
@@ -234,14 +233,11 @@ def compute_statistics(
     columns = dict(zip(names, _marginals(counts.values, distances), strict=True))
     covariance, correlation = _matrices(counts, list(columns.values()))
     covariance, projection = nearest_psd(covariance)
-    observed, novel = {}, {}
+    observed = {}
     for name, m in columns.items():
-        before = _observed_before(previous, name, len(m.d.taxonomy))
-        new = ~before[m.positions]
-        novel[name] = 0.0 if previous is None else int(m.counts.counts[new].sum()) / m.counts.rows
-        before[m.positions] = True
-        observed[name] = pack_observed(before)
-    shares = zip(names, counts.unknown, counts.given, strict=True)
+        concepts = _observed_before(previous, name, len(m.d.taxonomy))
+        concepts[m.positions] = True
+        observed[name] = pack_observed(concepts)
     shown = {name: counts.events.get((j,), counts.values[j]) for j, name in enumerate(names)}
     return Statistics(
         version=version,
@@ -252,9 +248,7 @@ def compute_statistics(
         covariance=covariance,
         correlation=correlation,
         projection=projection,
-        unknown={name: min(1.0, unknown / max(given, 1)) for name, unknown, given in shares},
         observed=observed,
-        novel=novel,
         values={
             name: dict(zip(columns[name].d.taxonomy.decode(own.keys), own.counts.tolist(), strict=True))
             for name, own in shown.items()

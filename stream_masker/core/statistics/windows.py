@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,10 @@ at each level."""
 
 MOST_VALUES = 1_000
 """The number of frequent values by which the deviation of sdCor is estimated."""
+
+
+Measured: TypeAlias = tuple[str, float, Float64Array]
+"""The name of a figure, its value, and (draws,) what it is in random divisions of the values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +60,7 @@ class Windows:
             raise StatisticsError(f"the statistics of {name} have no counts of values: compute them again")
         self.name, self.d, self.records, tau = name, d, (before.records, now.records), d.taxonomy
         self._means, every = tau.encode([before.mean[name], now.mean[name]]), np.zeros((2, len(tau)), np.int64)
+        self._change = abs(now.variance[name] - before.variance[name])
         for counts, window in zip(every, both, strict=True):
             counts[tau.encode([*window])] = [*window.values()]
         self.positions: Int32Array = np.flatnonzero(every.any(axis=0)).astype(np.int32)
@@ -65,27 +70,8 @@ class Windows:
         older = rng.multivariate_hypergeometric(total, int(self.counts[0].sum()), DRAWS, method="marginals")
         self.draws = np.stack([older, total - older], axis=1)
 
-    def shares(self, least: int) -> Iterator[tuple[str, float, Float64Array]]:
-        """Yield the name of each figure of shares, its value, and (draws,) what it is in the random divisions.
-
-        ``least``: the least number of values of a class that counts on its own, and of all novel values together.
-        """
-        for level, labels in self._levels:
-            group = merged(labels, self.counts, max(LEAST_EXPECTED, least))
-            own, drawn = by_group(group, self.counts), by_group(group, self.draws)
-            for name, measure in (("psi", stability_index), ("divergence", jensen_shannon)):
-                yield f"{name}_{level}", float(measure(own)), measure(drawn)
-        distances = self.d.matrix(self.positions).astype(np.float32)
-        (energy,) = energy_distance(self.counts[None], distances)
-        yield "energy", float(energy), energy_distance(self.draws, distances)
-        novel, drawn = int(self.counts[1] @ self._is_novel), shares_of(self.draws)[:, 1] * (self.draws[:, 0] == 0)
-        yield "novel", novel / int(self.counts[1].sum()) if novel >= least else 0.0, drawn.sum(axis=1)
-
-    def moments(self) -> dict[str, Float64Array]:
-        """Return (draws,) the differences of sMean and of sVar in the random divisions.
-
-        The sMean of a division is an ancestor of a frequent value.
-        """
+    def moments(self) -> Iterator[Measured]:
+        """Yield the differences of sMean and of sVar; the sMean of a division is an ancestor of a frequent value."""
         tau, often = self.d.taxonomy, np.argsort(-self.counts.sum(axis=0), kind="stable")[:FREQUENT]
         candidates = np.union1d(self._means, tau.closure.above(self.positions[often])[1])
         to_values, among = self.d.between(self.positions, candidates), self.d.matrix(candidates)
@@ -93,7 +79,21 @@ class Windows:
         mean = np.argmin(np.tensordot(shares, to_values, 1), axis=2)
         squares = np.tensordot(shares, to_values**2, 1)
         variances = np.take_along_axis(squares, mean[..., None], axis=2)[..., 0]
-        return {"mean": among[mean[:, 0], mean[:, 1]], "variance": abs(variances[:, 1] - variances[:, 0])}
+        yield "mean", float(self.d.pairs(*self._means[:, None])[0]), among[mean[:, 0], mean[:, 1]]
+        yield "variance", self._change, abs(variances[:, 1] - variances[:, 0])
+
+    def shares(self, least: int) -> Iterator[Measured]:
+        """Yield the figures of shares; ``least``: the least number of values of a class that counts on its own, and of
+        all novel values together."""
+        for level, labels in self._levels:
+            group = merged(labels, self.counts, max(LEAST_EXPECTED, least))
+            own, drawn = by_group(group, self.counts), by_group(group, self.draws)
+            for name, measure in (("psi", stability_index), ("divergence", jensen_shannon)):
+                yield f"{name}_{level}", float(measure(own)), measure(drawn)
+        energy, *energies = energy_distance(np.stack([self.counts, *self.draws]), self.d, self.positions)
+        yield "energy", float(energy), np.array(energies)
+        novel, drawn = int(self.counts[1] @ self._is_novel), shares_of(self.draws)[:, 1] * (self.draws[:, 0] == 0)
+        yield "novel", novel / int(self.counts[1].sum()) if novel >= least else 0.0, drawn.sum(axis=1)
 
     def moved(self, least: int) -> Iterator[Moved]:
         """Yield the classes that moved most, of those with ``least`` values in either window. Fewer count as 0."""
@@ -158,10 +158,10 @@ def jensen_shannon(counts: NDArray[np.number]) -> Float64Array:
     return np.asarray(np.clip(0.5 * terms.sum(axis=(-2, -1)), 0.0, 1.0))
 
 
-def energy_distance(counts: Int64Array, distances: NDArray[np.float32]) -> Float64Array:
+def energy_distance(counts: Int64Array, d: Distance, positions: Int32Array) -> Float64Array:
     """Return (n,) float64: the energy distance of the two windows of each of n divisions, (n, 2, k)."""
     shares = shares_of(counts)
-    difference = (shares[:, 1] - shares[:, 0]).astype(np.float32)
+    difference, distances = (shares[:, 1] - shares[:, 0]).astype(np.float32), d.matrix(positions).astype(np.float32)
     return np.asarray(abs(np.einsum("nk,nk->n", difference @ distances, difference, dtype=np.float64)))
 
 
@@ -181,20 +181,17 @@ def correlation_null(
         return 0.0, 0.0
     sides = [Marginal.of(side, d) for side, d in zip(marginals(pair, size_b), (d_a, d_b), strict=True)]
     first, second = map(np.searchsorted, [side.positions for side in sides], np.divmod(pair.keys, size_b))
-    a, b = (side.centred().astype(np.float32) for side in sides)
-    own_a, own_b = ((side.weights / side.rows).astype(np.float32) for side in sides)
-    weights, table = pair.counts / pair.rows, np.zeros((own_a.size, own_b.size), np.float32)
+    a, b = (side.centred() for side in sides)
+    weights, table = pair.counts / pair.rows, np.zeros((len(a), len(b)))
     table[first, second] = weights
-    mixed = (a @ (table @ b))[first, second].astype(np.float64)
-    squares = (a**2 @ own_a)[first].astype(np.float64), (b**2 @ own_b)[second].astype(np.float64)
-    itself = np.diag(a)[first].astype(np.float64), np.diag(b)[second].astype(np.float64)
-    moments = np.array([weights @ mixed, weights @ squares[0], weights @ squares[1]])
-    terms = np.array([weights @ (itself[0] * itself[1]), weights @ itself[0] ** 2, weights @ itself[1] ** 2])
+    squares = [each**2 @ (side.weights / side.rows) for each, side in zip((a, b), sides, strict=True)]
+    products = np.stack([(a @ (table @ b))[first, second], squares[0][first], squares[1][second]])
+    own_a, own_b = a.diagonal()[first], b.diagonal()[second]
+    moments, terms = products @ weights, np.stack([own_a * own_b, own_a**2, own_b**2]) @ weights
     if moments.min() <= 0.0:
         return 0.0, 0.0
     law = np.maximum(moments - terms / now, 1e-3 * moments)
-    size = _correlation(moments)
-    influence = size * (mixed / moments[0] - 0.5 * squares[0] / moments[1] - 0.5 * squares[1] / moments[2])
+    influence = _correlation(moments) * ((1.0, -0.5, -0.5) / moments @ products)
     deviation = math.sqrt(float(weights @ influence**2) * (1.0 / before + 1.0 / now))
     return abs(_correlation(law + terms / before) - _correlation(law + terms / now)), deviation
 

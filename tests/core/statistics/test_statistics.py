@@ -79,10 +79,10 @@ def column(tau, *values):
     return Column(np.array([ABSENT if v is None else tau.position(v) for v in values], dtype=np.int32))
 
 
-def statistics(*columns, taus=None, unknown=None, lost=None, **parameters):
+def statistics(*columns, taus=None, **parameters):
     distances = [WuPalmer(tau) for tau in taus or [TAU] * len(columns)]
     batch = Batch(len(columns[0]), tuple(column(d.taxonomy, *c) for c, d in zip(columns, distances, strict=True)))
-    counts = count_batch(batch, [len(d.taxonomy) for d in distances], unknown, lost)
+    counts = count_batch(batch, [len(d.taxonomy) for d in distances])
     return compute_statistics(counts, "pqs"[: len(columns)], distances, **{"version": 1} | parameters)
 
 
@@ -113,17 +113,10 @@ def test_rows_without_a_value_count_only_for_the_other_attribute():
     assert s.correlation[0, 1] == pytest.approx(distance_correlation(A, d, B, d))
 
 
-def test_shares_of_unknown_and_of_rolled_up_values():
-    assert statistics(["a1", "a2", "b1"], unknown=[1], lost=[1]).unknown == {"p": 0.25}
-    assert statistics(["a1", "a2", "b1", "b1"], unknown=[3]).unknown == {"p": 0.75}
-    assert statistics(["a1", "a2"]).unknown == {"p": 0}
-
-
-def test_observed_concepts_stay_observed_and_are_not_novel():
+def test_observed_concepts_stay_observed():
     first = statistics(["a1", "a2"])
     second = statistics(["a1", "b1", "b1", "b2"], previous=first)
     third = statistics(["a1", "a2", "b1", "a11"], previous=second)
-    assert [s.novel["p"] for s in (first, second, third)] == [0.0, 0.75, 0.25]
     observed = np.flatnonzero(unpack_observed(third.observed["p"], len(TAU)))
     assert set(TAU.decode(observed)) == {"a1", "a2", "b1", "b2", "a11"}
 

@@ -240,9 +240,7 @@ def expected_masks(masker: Assessed, counts: Counts, sizes: Sequence[int]) -> Co
             codes = np.random.default_rng(j).choice(column.keys, size, p=column.counts / column.rows).astype(np.int32)
             drawn = {j: Column(codes, np.arange(size + 1) if j in counts.lengths else None)}
             made[j].append(_counted_masks(masker, drawn, sizes).values[j])
-    values = tuple(map(combine, made))
-    given = tuple(column.rows for column in values)
-    return Counts(round(share * counts.records), values, pairs, given, (0,) * len(given))
+    return Counts(round(share * counts.records), tuple(map(combine, made)), pairs)
 
 
 def _counted_masks(masker: Assessed, columns: Mapping[int, Column], sizes: Sequence[int]) -> Counts:

@@ -27,7 +27,6 @@ from stream_masker.core.dtypes import Float64Array
 from stream_masker.core.statistics.counts import Counts, SparseCounts
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.core.statistics.windows import Moved, Windows, correlation_null
-from stream_masker.errors import StatisticsError
 
 Verdict: TypeAlias = Literal["none", "watch", "act"]
 Band: TypeAlias = tuple[float, float, float]
@@ -152,10 +151,10 @@ def drift_between(
     * ``are_masks``: whether the values are masks, expected and made. Only sMean, sVar and sdCor are compared, each of
       which calls for action if it is far beyond its band.
 
-    Raises StatisticsError if the two have different attributes, lack the counts of values, or contain a concept that
-    the taxonomy does not hold (of another version of the ontology).
+    Raises StatisticsError if the two have different attributes or lack the counts of values, and UnknownConceptError
+    for a concept that the taxonomy does not hold (of another version of the ontology).
     """
-    check_comparable(before, now, distances)
+    changes = now.correlation_change(before)
     names, found = now.attributes, {} if counts is None else counts.pairs
     level = limit_level(comparisons * (len(names) * (2 if are_masks else len(ATTRIBUTE_FIGURES)) + len(found)))
     windows = [Windows(name, before, now, d) for name, d in zip(names, distances, strict=True)]
@@ -168,27 +167,13 @@ def drift_between(
         attributes[each.name] = AttributeDrift(figures, () if are_masks else tuple(each.moved(shown)))
     for (i, j), pair in found.items():
         own = correlation_band(pair, (windows[i], windows[j]), now.records, level)
-        change = float(now.correlation_change(before)[i, j])
-        pairs[names[i], names[j]] = Figure.of(change, own, own[2] + ACT_BEYOND_BAND)
+        pairs[names[i], names[j]] = Figure.of(float(changes[i, j]), own, own[2] + ACT_BEYOND_BAND)
     return Drift(now.version, before.version, attributes, pairs)
 
 
 def limit_level(figures: int) -> float:
     """Return the level of the limits of some figures, of which rarely any is beyond its own without drift."""
     return 1.0 - FALSE_ALARMS / max(1, figures)
-
-
-def check_comparable(old: Statistics, new: Statistics, distances: Sequence[Distance]) -> None:
-    """Raise StatisticsError unless both have the same attributes, and concepts of the distances' taxonomies only."""
-    if new.attributes != old.attributes:
-        raise StatisticsError("only statistics of the same attributes, in the same order, can be compared")
-    for name, d in zip(new.attributes, distances, strict=True):
-        named = {concept for each in (old, new) for concept in (each.mean[name], *each.values.get(name, ()))}
-        if missing := sum(concept not in d.taxonomy for concept in named):
-            raise StatisticsError(
-                f"the statistics of {name} name {missing} concepts that its taxonomy does not hold: "
-                "they were computed with another ontology or root"
-            )
 
 
 def band(draws: Float64Array, level: float) -> Band:

@@ -43,7 +43,9 @@ class Statistics:
     model: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     def correlation_change(self, other: Statistics) -> Float64Array:
-        """Return (p, p) float64: |ΔsdCor| of each pair, from other statistics of the same attributes."""
+        """Return (p, p) float64: |ΔsdCor| of each pair. Raises StatisticsError for statistics of other attributes."""
+        if self.attributes != other.attributes:
+            raise StatisticsError("only statistics of the same attributes, in the same order, can be compared")
         return np.abs(self.correlation - other.correlation)
 
     def to_dict(self) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from typing import Any
 from stream_masker.core.batch import Distortion
 from stream_masker.core.distance import Distance
 from stream_masker.core.statistics.counts import Counts
-from stream_masker.core.statistics.drift import Drift, Verdict, check_comparable, drift_between
+from stream_masker.core.statistics.drift import Drift, Verdict, drift_between
 from stream_masker.core.statistics.summary import Statistics
 
 
@@ -97,9 +97,9 @@ def utility(
     * ``expected``: the statistics of masks that the mechanism makes of such records; None for no verdict. ``counts``:
       those of the masked window, for the pairs. ``comparisons``: see ``drift_between``.
 
-    Raises StatisticsError for statistics of different attributes or taxonomies.
+    Raises StatisticsError for statistics of different attributes.
     """
-    check_comparable(original, masked, distances)
+    changes = masked.correlation_change(original)
     names, attributes, pairs = original.attributes, {}, {}
     growth = {name: 1.0 + (alpha[name] if isinstance(alpha, Mapping) else alpha) for name in names}
     for name, distortion, d in zip(names, distortions, distances, strict=True):
@@ -111,7 +111,7 @@ def utility(
             rmse_target=math.sqrt(distortion.squared_noise / max(1, distortion.values)),
         )
     for (i, a), (j, b) in combinations(enumerate(names), 2):
-        after, error = float(masked.correlation[i, j]), float(masked.correlation_change(original)[i, j])
+        after, error = float(masked.correlation[i, j]), float(changes[i, j])
         covariance, factor = float(masked.covariance[i, j]), math.sqrt(growth[a] * growth[b])
         pairs[a, b] = PairUtility(covariance, abs(covariance - factor * float(original.covariance[i, j])), after, error)
     if expected is None:

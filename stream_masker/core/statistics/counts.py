@@ -40,9 +40,6 @@ SLOT_SHIFT: Final = 16
 MAX_PATTERN_ATTRIBUTES: Final = 12
 """The greatest number of attributes of which it is counted which records lack which."""
 
-_SLOT_BITS = 7
-"""Bits of a slot in a sorted word, ``NO_SLOT`` included."""
-
 
 def key_hashes(secret: Secret, keys: Iterable[bytes]) -> Int64Array:
     """Return (n,) int64 in [0, 2⁶³): hashes of n noise keys that nobody can test against a guess without the secret."""
@@ -193,13 +190,11 @@ def _count_contexts(batch: Batch, sizes: Sequence[int]) -> dict[int, Counts]:
 
 
 def count_keys(keys: Int64Array, slots: Int64Array | None = None) -> SparseCounts:
-    """Count how often each key occurs; ``keys``: (n,) int64 in any order, below 2⁵⁶; ``slots``: (n,), see ``Batch``."""
+    """Count how often each key occurs; ``keys``: (n,) int64 in any order; ``slots``: (n,), see ``Batch``."""
     if slots is None:
         return SparseCounts(*np.unique(keys, return_counts=True))
-    words = np.sort(keys << _SLOT_BITS | slots)
-    ordered, slots = words >> _SLOT_BITS, words & ((1 << _SLOT_BITS) - 1)
     bits = np.where(slots < KEY_SLOTS, np.uint64(1) << (slots % KEY_SLOTS).astype(np.uint64), np.uint64(0))
-    return _sum_runs(ordered, np.ones(keys.size, np.int64), bits)
+    return sum_by_key(keys, np.ones(keys.size, np.int64), bits)
 
 
 def count_rows(
@@ -270,15 +265,9 @@ def _combined(parts: Sequence[Mapping[Key, SparseCounts]]) -> dict[Key, SparseCo
 
 def sum_by_key(keys: Int64Array, counts: Int64Array, bits: UInt64Array | None = None) -> SparseCounts:
     """Add the counts of equal keys, unite their bits, and drop the keys whose sum is 0."""
-    order = np.argsort(keys, kind="stable")
-    summed = _sum_runs(keys[order], counts[order], None if bits is None else bits[order])
+    order = np.argsort(keys)
+    keys = keys[order]
+    starts = np.flatnonzero(np.diff(keys, prepend=keys[:1] - 1))
+    united = None if bits is None else np.bitwise_or.reduceat(bits[order], starts)
+    summed = SparseCounts(keys[starts], np.add.reduceat(counts[order], starts), united)
     return summed.select(summed.counts != 0)
-
-
-def _sum_runs(keys: Int64Array, counts: Int64Array, bits: UInt64Array | None) -> SparseCounts:
-    """Add the counts of equal keys and unite their bits; ``keys``: (n,), ascending."""
-    if not keys.size:
-        return SparseCounts(keys, counts, bits)
-    starts = np.flatnonzero(np.diff(keys, prepend=keys[0] - 1))
-    united = None if bits is None else np.bitwise_or.reduceat(bits, starts)
-    return SparseCounts(keys[starts], np.add.reduceat(counts, starts), united)

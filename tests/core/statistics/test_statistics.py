@@ -149,13 +149,3 @@ def test_an_indefinite_matrix_is_projected_and_another_one_is_returned():
     np.testing.assert_array_equal(nearest, nearest.T)
     matrix = np.array([[0.2, 0.1], [0.1, 0.05]])
     assert nearest_psd(matrix) == (matrix, 0.0)
-
-
-@given(numbers=st.lists(st.floats(-1, 1), min_size=9, max_size=9), others=st.lists(st.floats(-1, 1), min_size=9))
-def test_no_other_positive_semidefinite_matrix_is_nearer(numbers, others):
-    matrix = np.array(numbers).reshape(3, 3)
-    matrix = matrix + matrix.T
-    root = np.array(others[:9]).reshape(3, 3)
-    nearest, norm = nearest_psd(matrix)
-    assert norm <= np.linalg.norm(root @ root.T - matrix) + 1e-9
-    assert np.linalg.eigvalsh(nearest)[0] >= -1e-9

@@ -51,9 +51,9 @@ largest share of an attribute's changed values, without its most frequent one, t
 
 @dataclass(frozen=True, slots=True)
 class Guess:
-    """The best guess of a code, or of the concept above it at some level; each figure is in [0, 1].
+    """The best guess of a code, of the concept above it at some level, or that it is in a group; all in [0, 1].
 
-    * ``prior``: the chance that it is right without masks: the frequency of the most frequent one.
+    * ``prior``: the chance that it is right without masks: the frequency of the most frequent one, or of the group.
     * ``vulnerability``: V, the chance that it is right given the masks.
     * ``greatest``: the greatest posterior of a guess, over everything that can be observed.
     * ``likely``, ``certain``: the share of records whose best guess is right with a probability above 0.5, above 0.9.
@@ -67,33 +67,19 @@ class Guess:
 
 
 @dataclass(frozen=True, slots=True)
-class Membership:
-    """What is known of the membership in a sensitive group; each figure is in [0, 1].
-
-    * ``prior``: the share of the group. ``greatest``: the greatest posterior of membership.
-    * ``found``: the share of the members whom the attacker thinks more likely than not to be in the group. Without
-      masks that is 0, or 1 for a group with more than half of all values.
-    """
-
-    prior: float
-    found: float
-    greatest: float
-
-
-@dataclass(frozen=True, slots=True)
 class Disclosure(Guess):
     """What an attacker learns of one attribute: the figures of the code itself, and those of its meaning.
 
     * ``levels``: the guess of the block and of the chapter, by name of ``LEVELS``. In a graph a code can have several
       concepts of a level, and a guess of any of them is right; a code above a level stands for itself.
-    * ``sensitive``: by name of ``SENSITIVE_LISTS``, for the groups of which the window has values.
+    * ``sensitive``: by name of ``SENSITIVE_LISTS``, the guess that the code is in the group, for the groups of which
+      the window has values.
     * ``error``: 0 if the law is exact. Otherwise, with confidence 0.95, a chance or share differs from its true value
-      by no more than this, and ``found`` by no more than this ÷ ``prior``. ``greatest`` is then the greatest of those
-      that were drawn.
+      by no more than this. ``greatest`` is then the greatest of those that were drawn.
     """
 
     levels: Mapping[str, Guess]
-    sensitive: Mapping[str, Membership]
+    sensitive: Mapping[str, Guess]
     error: float
 
 
@@ -138,27 +124,25 @@ def disclosure(
     * ``blocks``: the joint law in blocks of columns, (n, m) each, whose entries sum to 1 over all blocks.
     * ``error``: see ``Disclosure``; None if the columns are drawn, so that it follows from their weights.
     """
-    places = np.arange(values.size)
-    groups = {name: np.flatnonzero(inside[values]) for name, inside in present_groups(taxonomy).items()}
-    groups = {name: members for name, members in groups.items() if members.size}
-    questions = [(places, places), *(_sets_at(taxonomy, values, depth) for depth in LEVELS.values())]
-    questions += [(members, places[:1]) for members in groups.values()]
-    priors = np.array([_greatest_mass(prior[:, None], *question)[0] for question in questions])
-    sums, greatest, squares = np.zeros((len(questions), 4)), np.zeros(len(questions)), 0.0
+    places, groups = np.arange(values.size), present_groups(taxonomy)
+    members = {name: np.flatnonzero(inside[values]) for name, inside in groups.items() if inside[values].any()}
+    questions = {name: _sets_at(taxonomy, values, depth) for name, depth in LEVELS.items()}
+    questions |= {name: (own, places[:1]) for name, own in members.items()} | {"code": (places, places)}
+    priors = np.array([_greatest_mass(prior[:, None], *question)[0] for question in questions.values()])
+    sums, greatest, squares = np.zeros((len(questions), 3)), np.zeros(len(questions)), 0.0
     for block in blocks:
         joint = block[:, block.any(axis=0)]
-        total, best = joint.sum(axis=0), np.stack([_greatest_mass(joint, *question) for question in questions])
+        total, best = joint.sum(axis=0), np.stack([_greatest_mass(joint, *each) for each in questions.values()])
         likely, certain = (best > (limit + ROUNDING) * total for limit in (LIKELY, CERTAIN))
-        sums += np.stack([best.sum(axis=1), likely @ total, certain @ total, (best * likely).sum(axis=1)], axis=1)
+        sums += np.stack([best.sum(axis=1), likely @ total, certain @ total], axis=1)
         greatest = np.maximum(greatest, (best / total).max(axis=1, initial=0.0))
         squares += float(total @ total)
-    figures = np.minimum(np.column_stack([priors, sums[:, 0], greatest, sums[:, 1:3], sums[:, 3] / priors]), 1.0)
-    code, *levels = (Guess(*row[:5]) for row in figures.tolist()[: 1 + len(LEVELS)])
-    members = (Membership(row[0], row[5], row[2]) for row in figures.tolist()[1 + len(LEVELS) :])
+    figures = np.minimum(np.column_stack([priors, sums[:, 0], greatest, sums[:, 1:]]), 1.0).tolist()
+    guesses = dict(zip(questions, (Guess(*row) for row in figures), strict=True))
     return Disclosure(
-        **asdict(code),
-        levels=dict(zip(LEVELS, levels, strict=True)),
-        sensitive=dict(zip(groups, members, strict=True)),
+        **asdict(guesses["code"]),
+        levels={name: guesses[name] for name in LEVELS},
+        sensitive={name: guesses[name] for name in members},
         error=hoeffding_bound(1.0 / squares) if error is None else error,
     )
 

@@ -39,7 +39,7 @@ ACT: Mapping[str, float] = {"psi_blocks": 0.25, "novel": 0.1}
 """The values from which on figures of an attribute call for action."""
 
 ACT_BEYOND_BAND = 0.05
-"""How far a difference of sdCor, or a figure of utility, is beyond its band when it calls for action."""
+"""How far a difference of sdCor, or a figure of masks, is beyond its band when it calls for action."""
 
 FALSE_ALARMS = 0.05
 """The largest share of versions without drift of which any figure is beyond its band."""
@@ -66,8 +66,9 @@ class Figure:
     verdict: Verdict
 
     @classmethod
-    def of(cls, value: float, band: Band, acts: float = math.inf) -> Figure:
-        """Return a figure beside its band. It calls for action from ``acts`` on."""
+    def of(cls, value: float, band: Band, acts: float | None = None) -> Figure:
+        """Return a figure beside its band. It calls for action from ``acts`` on, or ``ACT_BEYOND_BAND`` beyond it."""
+        acts = band[2] + ACT_BEYOND_BAND if acts is None else acts
         verdict: Verdict = "none" if value <= band[2] else "act" if value >= acts else "watch"
         return cls(value, *band, verdict)
 
@@ -156,24 +157,20 @@ def drift_between(
     """
     changes = now.correlation_change(before)
     names, found = now.attributes, {} if counts is None else counts.pairs
-    level = limit_level(comparisons * (len(names) * (2 if are_masks else len(ATTRIBUTE_FIGURES)) + len(found)))
+    judged = comparisons * (len(names) * (2 if are_masks else len(ATTRIBUTE_FIGURES)) + len(found))
+    level = 1.0 - FALSE_ALARMS / max(1, judged)
     windows = [Windows(name, before, now, d) for name, d in zip(names, distances, strict=True)]
     attributes, pairs = {}, {}
     for each in windows:
         figures = {}
-        for kind, value, draws in each.moments() if are_masks else chain(each.shares(shown), each.moments()):
-            own = band(draws, level)
-            figures[kind] = Figure.of(value, own, own[2] + ACT_BEYOND_BAND if are_masks else ACT.get(kind, math.inf))
+        for kind, sizes in each.moments() if are_masks else chain(each.shares(shown), each.moments()):
+            acts = None if are_masks else ACT.get(kind, math.inf)
+            figures[kind] = Figure.of(float(sizes[0]), band(sizes[1:], level), acts)
         attributes[each.name] = AttributeDrift(figures, () if are_masks else tuple(each.moved(shown)))
     for (i, j), pair in found.items():
         own = correlation_band(pair, (windows[i], windows[j]), now.records, level)
-        pairs[names[i], names[j]] = Figure.of(float(changes[i, j]), own, own[2] + ACT_BEYOND_BAND)
+        pairs[names[i], names[j]] = Figure.of(float(changes[i, j]), own)
     return Drift(now.version, before.version, attributes, pairs)
-
-
-def limit_level(figures: int) -> float:
-    """Return the level of the limits of some figures, of which rarely any is beyond its own without drift."""
-    return 1.0 - FALSE_ALARMS / max(1, figures)
 
 
 def band(draws: Float64Array, level: float) -> Band:

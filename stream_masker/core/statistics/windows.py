@@ -31,8 +31,8 @@ MOST_VALUES = 1_000
 """The number of frequent values by which the deviation of sdCor is estimated."""
 
 
-Measured: TypeAlias = tuple[str, float, Float64Array]
-"""The name of a figure, its value, and (draws,) what it is in random divisions of the values."""
+Measured: TypeAlias = tuple[str, Float64Array]
+"""The name of a figure, and (1 + draws,) what it is for two windows, and for random divisions of their values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +49,8 @@ class Moved:
 class Windows:
     """The values of an attribute in two windows.
 
-    ``positions``: (k,) int32, ascending, the concepts of either window. ``counts``: (2, k) int64, older window first;
-    ``draws``: (draws, 2, k), the same of random divisions. ``records``: the numbers of events.
+    ``positions``: (k,) int32, ascending, the concepts of either window. ``counts``: (1 + draws, 2, k) int64, those of
+    the older and of the newer window, and the same of random divisions. ``records``: the numbers of events.
     """
 
     def __init__(self, name: str, before: Statistics, now: Statistics, d: Distance) -> None:
@@ -64,43 +64,43 @@ class Windows:
         for counts, window in zip(every, both, strict=True):
             counts[tau.encode([*window])] = [*window.values()]
         self.positions: Int32Array = np.flatnonzero(every.any(axis=0)).astype(np.int32)
-        self.counts: Int64Array = every[:, self.positions]
+        own, rng = every[:, self.positions], np.random.default_rng([before.version, now.version])
         self._is_novel = ~unpack_observed(before.observed[name], len(tau))[self.positions]
-        rng, total = np.random.default_rng([before.version, now.version]), self.counts.sum(axis=0)
-        older = rng.multivariate_hypergeometric(total, int(self.counts[0].sum()), DRAWS, method="marginals")
-        self.draws = np.stack([older, total - older], axis=1)
+        older = rng.multivariate_hypergeometric(own.sum(axis=0), int(own[0].sum()), DRAWS, method="marginals")
+        self.counts: Int64Array = np.stack([[own[0], *older], [own[1], *own.sum(axis=0) - older]], axis=1)
 
     def moments(self) -> Iterator[Measured]:
         """Yield the differences of sMean and of sVar; the sMean of a division is an ancestor of a frequent value."""
-        tau, often = self.d.taxonomy, np.argsort(-self.counts.sum(axis=0), kind="stable")[:FREQUENT]
+        tau, often = self.d.taxonomy, np.argsort(-self.counts[0].sum(axis=0), kind="stable")[:FREQUENT]
         candidates = np.union1d(self._means, tau.closure.above(self.positions[often])[1])
         to_values, among = self.d.between(self.positions, candidates), self.d.matrix(candidates)
-        shares = shares_of(self.draws)  # tensordot makes one product of matrices of them, instead of one a division
-        mean = np.argmin(np.tensordot(shares, to_values, 1), axis=2)
-        squares = np.tensordot(shares, to_values**2, 1)
+        shares = shares_of(self.counts[1:])
+        totals, squares = (np.tensordot(shares, each, 1) for each in (to_values, to_values**2))  # one product each
+        mean = np.argmin(totals, axis=2)
         variances = np.take_along_axis(squares, mean[..., None], axis=2)[..., 0]
-        yield "mean", float(self.d.pairs(*self._means[:, None])[0]), among[mean[:, 0], mean[:, 1]]
-        yield "variance", self._change, abs(variances[:, 1] - variances[:, 0])
+        yield "mean", np.append(self.d.pairs(*self._means[:, None]), among[mean[:, 0], mean[:, 1]])
+        yield "variance", np.append(self._change, abs(variances[:, 1] - variances[:, 0]))
 
     def shares(self, least: int) -> Iterator[Measured]:
         """Yield the figures of shares; ``least``: the least number of values of a class that counts on its own, and of
         all novel values together."""
         for level, labels in self._levels:
-            group = merged(labels, self.counts, max(LEAST_EXPECTED, least))
-            own, drawn = by_group(group, self.counts), by_group(group, self.draws)
-            for name, measure in (("psi", stability_index), ("divergence", jensen_shannon)):
-                yield f"{name}_{level}", float(measure(own)), measure(drawn)
-        energy, *energies = energy_distance(np.stack([self.counts, *self.draws]), self.d, self.positions)
-        yield "energy", float(energy), np.array(energies)
-        novel, drawn = int(self.counts[1] @ self._is_novel), shares_of(self.draws)[:, 1] * (self.draws[:, 0] == 0)
-        yield "novel", novel / int(self.counts[1].sum()) if novel >= least else 0.0, drawn.sum(axis=1)
+            counts = by_group(merged(labels, self.counts[0], max(LEAST_EXPECTED, least)), self.counts)
+            yield f"psi_{level}", stability_index(counts)
+            yield f"divergence_{level}", jensen_shannon(counts)
+        yield "energy", energy_distance(self.counts, self.d, self.positions)
+        older, newer = self.counts[:, 0], self.counts[:, 1]
+        novel = np.where(older == 0, newer, 0).sum(axis=1)
+        novel[0] = newer[0] @ self._is_novel
+        novel[0] *= novel[0] >= least
+        yield "novel", novel / newer.sum(axis=1)
 
     def moved(self, least: int) -> Iterator[Moved]:
         """Yield the classes that moved most, of those with ``least`` values in either window. Fewer count as 0."""
         for level, labels in self._levels:
             classes, group = np.unique(labels, return_inverse=True)
-            counts = by_group(group, self.counts)
-            seen = np.where(counts < least, 0, counts) / self.counts.sum(axis=1)[:, None]
+            counts = by_group(group, self.counts[0])
+            seen = np.where(counts < least, 0, counts) / counts.sum(axis=1)[:, None]
             change = abs(seen[1] - seen[0])
             most = [i for i in np.argsort(-change, kind="stable")[:MOST_MOVED].tolist() if change[i] > 0]
             for concept, i in zip(self.d.taxonomy.decode(classes[most]), most, strict=True):

@@ -27,6 +27,9 @@ DRAWS, FREQUENT, MOST_MOVED = 200, 32, 5
 """The number of random divisions, of the values whose ancestors can be their sMean, and of the classes that are named
 at each level."""
 
+ROWS_AT_ONCE = 1_024
+"""The number of rows of a matrix of distances that are held at once."""
+
 MOST_VALUES = 1_000
 """The number of frequent values by which the deviation of sdCor is estimated."""
 
@@ -160,9 +163,13 @@ def jensen_shannon(counts: NDArray[np.number]) -> Float64Array:
 
 def energy_distance(counts: Int64Array, d: Distance, positions: Int32Array) -> Float64Array:
     """Return (n,) float64: the energy distance of the two windows of each of n divisions, (n, 2, k)."""
-    shares = shares_of(counts)
-    difference, distances = (shares[:, 1] - shares[:, 0]).astype(np.float32), d.matrix(positions).astype(np.float32)
-    return np.asarray(abs(np.einsum("nk,nk->n", difference @ distances, difference, dtype=np.float64)))
+    shares, energy = shares_of(counts), np.zeros(len(counts))
+    difference = (shares[:, 1] - shares[:, 0]).astype(np.float32)
+    for start in range(0, positions.size, ROWS_AT_ONCE):
+        some = slice(start, start + ROWS_AT_ONCE)
+        distances = d.between(positions[some], positions).astype(np.float32)
+        energy += np.einsum("nk,nk->n", difference[:, some] @ distances, difference, dtype=np.float64)
+    return np.asarray(abs(energy))
 
 
 def correlation_null(

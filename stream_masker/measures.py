@@ -32,24 +32,25 @@ def measure_utility(mechanism: Mechanism, original: Records, masked: Records) ->
     * ``original``, ``masked``: n ≥ 1 records before and after masking, in the same order, as sequences of records or
       as tables.
 
-    ``verdict`` compares them with what the statistics in force make of the same records once more: ``none``, ``watch``
-    beyond chance, ``act`` far beyond; None for mechanisms that mask groups. ``figures`` has the metrics with their null
-    bands. ``rmse_target`` is 0, because masked records do not tell the noise that was drawn. Raises
-    ParameterError for different numbers of records, UnknownConceptError for a value that is no concept, and
-    StatisticsError if an attribute has no value.
+    ``expected`` is the drift of the masks from those that the statistics in force make of the same records once more,
+    and ``verdict`` its verdict: ``none``, ``watch`` beyond chance, ``act`` far beyond; None for mechanisms that mask
+    groups. ``rmse_target`` is 0, because masked records do not tell the noise that was drawn. Raises ParameterError for
+    different numbers of records, UnknownConceptError for a value that is no concept, and StatisticsError if an
+    attribute has no value.
     """
     before, after = _encoded(mechanism, original, masked)
-    counts = _counts(mechanism, after)
+    again = None
+    if not mechanism.needs_group:
+        masks = mechanism.mask_batch(before, PositionKeys(SECRET, "", 0, np.arange(before.size)))
+        again = _statistics(mechanism, replace(before, columns=masks.columns))
     return utility(
-        _statistics(mechanism, _counts(mechanism, before)),
-        _statistics(mechanism, counts),
+        _statistics(mechanism, before),
+        _statistics(mechanism, after),
         _distortions(mechanism, before, after),
         getattr(mechanism, "alpha", dict.fromkeys(mechanism.attributes, 0.0)),
         mechanism.distances,
-        expected=None
-        if mechanism.needs_group
-        else _statistics(mechanism, _counts(mechanism, _again(mechanism, before))),
-        counts=counts,
+        expected=again,
+        counts=_counts(mechanism, after),
     )
 
 
@@ -85,8 +86,8 @@ def masking_report(mechanism: Mechanism, original: Records, masked: Records) -> 
         mechanism.risk(),
         {a: d.share(d.unchanged) for a, d in zip(mechanism.attributes, distortions, strict=True)},
         float(same.mean()),
-        _statistics(mechanism, _counts(mechanism, before)),
-        _statistics(mechanism, _counts(mechanism, after)),
+        _statistics(mechanism, before),
+        _statistics(mechanism, after),
         mechanism.promise,
     )
 
@@ -105,15 +106,9 @@ def _distortions(mechanism: Mechanism, before: Batch, after: Batch) -> list[Dist
     return [distortion_of(one.codes, other.codes, d) for one, other, d in columns]
 
 
-def _again(mechanism: Mechanism, batch: Batch) -> Batch:
-    """Return other masks of the same records."""
-    masked = mechanism.mask_batch(batch, PositionKeys(SECRET, "", 0, np.arange(batch.size)))
-    return replace(batch, columns=masked.columns)
-
-
 def _counts(mechanism: Mechanism, batch: Batch) -> Counts:
     return count_batch(batch, [len(d.taxonomy) for d in mechanism.distances])
 
 
-def _statistics(mechanism: Mechanism, counts: Counts) -> Statistics:
-    return compute_statistics(counts, mechanism.attributes, mechanism.distances, version=1)
+def _statistics(mechanism: Mechanism, batch: Batch) -> Statistics:
+    return compute_statistics(_counts(mechanism, batch), mechanism.attributes, mechanism.distances, version=1)

@@ -108,20 +108,16 @@ class Distance:
         """
         return self._scale[0]
 
-    @cached_property
+    @property
     def by_counts(self) -> bool:
         """Whether the distance counts ancestors, rather than links to the least common subsumer."""
         return False
 
-    def columns(self, b: Int32Array | None = None) -> Columns:
-        """Return the columns of rows of distances: some positions, or all."""
+    def columns(self, b: Int32Array) -> Columns:
+        """Return the columns of rows of distances; ``b``: (t,) positions."""
         tau = self.taxonomy
-        every = np.arange(len(tau), dtype=np.int32)
-        b = every if b is None else b
         if self.by_counts:
             return Columns(b, None)
-        if 2 * b.size > len(tau):
-            return Columns(b, (b, every, tau.parent_offsets, tau.parents))
         marked = np.zeros(len(tau), np.bool_)
         marked[tau.closure.above(b)[1]] = True
         members, member = np.flatnonzero(marked), np.full(len(tau), -1, np.int32)
@@ -150,7 +146,7 @@ class Distance:
 
     def level_matrix(self, a: Int32Array, b: Int32Array | None = None) -> Levels:
         """Return (k, t): the distances of k positions to t others, or to all, as indices into ``levels``."""
-        columns = self.columns(b)
+        columns = self.columns(np.arange(len(self.taxonomy), dtype=np.int32) if b is None else b)
         result = np.empty((a.size, columns.positions.size), np.min_scalar_type(self.levels.size - 1))
         for start, block in self.level_blocks(a, columns):
             result[start : start + len(block)] = block
@@ -198,7 +194,7 @@ class LogTaxonomic(Distance):
 
     name = "log_taxonomic"
 
-    @cached_property
+    @property
     def by_counts(self) -> bool:
         """Whether the taxonomy is not a tree."""
         return not self.taxonomy.is_tree

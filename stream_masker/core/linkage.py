@@ -16,13 +16,12 @@ import numpy as np
 
 from stream_masker.core.batch import ABSENT, Batch, Column
 from stream_masker.core.distance import Distance
-from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array
+from stream_masker.core.dtypes import Float64Array, Int64Array
 
-UNIT = 232_792_560
-"""The distance 1 as an integer, so that sums of distances are exact: the least common multiple of 1 to 20, of which
-Wu–Palmer distances in taxonomies that are not very deep are fractions."""
+ROUNDING = 1e-9
+"""By how much sums of distances may differ and still count as equal."""
 
-LINKAGE_BLOCK = 1 << 22
+DISTANCES_AT_ONCE = 1 << 22
 """The most distances that are computed at once."""
 
 
@@ -34,45 +33,41 @@ def record_linkage(original: Batch, masked: Sequence[Column], distances: Sequenc
 
     ``masked``: the masked columns of the same records, in order. An array attribute counts as several attributes: one
     for each element of its longest record. An absent value has distance 1 to any value, and 0 to another absent value.
-    Takes O(r·s) for r distinct original and s distinct masked records.
-
-    Raises ValueError if the columns and distances do not correspond.
+    Takes O(r·s) for r distinct original and s distinct masked records. Raises ValueError if the columns and distances
+    do not correspond.
     """
-    indices, tables = [], []
-    for one, other, d in zip(original.columns, masked, distances, strict=True):
-        sides = np.stack((_padded(one), _padded(other)))
-        values, index = np.unique(sides, return_inverse=True)
-        known = values >= 0
-        table = np.full((values.size,) * 2, UNIT, np.int64)
-        table[np.ix_(known, known)] = np.rint(d.matrix(values[known]) * UNIT)
-        table[np.ix_(~known, ~known)] = 0
-        indices.append(index.reshape(sides.shape))
-        tables += [table] * sides.shape[2]
-    if not original.size or not tables:
-        return np.zeros(original.size)
-    whole, changed = np.concatenate(indices, axis=2)
-    return _probabilities(whole, changed, tables)
-
-
-def _padded(column: Column) -> Int32Array:
-    """Return (n, k) int32 codes, where k is the number of elements of the longest record; -1 if a record has fewer."""
-    rows = np.full((column.lengths.size, int(column.lengths.max(initial=0))), ABSENT, np.int32)
-    rows[np.arange(rows.shape[1]) < column.lengths[:, None]] = np.maximum(column.codes, ABSENT)
-    return rows
-
-
-def _probabilities(first: Int64Array, second: Int64Array, tables: Sequence[Int64Array]) -> Float64Array:
-    """Return (n,) from the (n, columns) indices of original and masked values in the table of each column."""
+    sides = [_indexed(one, other, d) for one, other, d in zip(original.columns, masked, distances, strict=True)]
+    tables = [table for index, table in sides for _ in range(index.shape[2])]
+    first, second = np.concatenate([index for index, _ in sides], axis=2)
     known, kind = np.unique(first, axis=0, return_inverse=True)
-    masked, place, counts = np.unique(second, axis=0, return_inverse=True, return_counts=True)
-    step, result = max(1, LINKAGE_BLOCK // len(masked)), np.zeros(len(first))
+    others, place, counts = np.unique(second, axis=0, return_inverse=True, return_counts=True)
+    step, result = max(1, DISTANCES_AT_ONCE // max(1, len(others))), np.zeros(original.size)
     for start in range(0, len(known), step):
         some = known[start : start + step]
-        distances = np.sum([t[some[:, j]][:, masked[:, j]] for j, t in enumerate(tables)], axis=0)
-        nearest = distances == distances.min(axis=1, keepdims=True)
+        apart = np.sum(
+            [table[own][:, masks] for table, own, masks in zip(tables, some.T, others.T, strict=True)], axis=0
+        )
+        nearest = apart <= apart.min(axis=1, keepdims=True) + ROUNDING
         records = np.flatnonzero((kind >= start) & (kind < start + step))
-        result[records] = nearest[kind[records] - start, place[records]] / (nearest @ counts)[kind[records] - start]
+        row = kind[records] - start
+        result[records] = nearest[row, place[records]] / (nearest @ counts)[row]
     return result
+
+
+def _indexed(before: Column, after: Column, d: Distance) -> tuple[Int64Array, Float64Array]:
+    """Return the values of n records before and after masking, (2, n, k), as indices into a table of distances.
+
+    k is the number of elements of the longest record. A record with fewer has absent values.
+    """
+    sides = []
+    for column in (before, after):
+        rows = np.full((column.lengths.size, int(column.lengths.max(initial=0))), ABSENT, np.int32)
+        rows[np.arange(rows.shape[1]) < column.lengths[:, None]] = np.maximum(column.codes, ABSENT)
+        sides.append(rows)
+    values, index = np.unique(sides, return_inverse=True)
+    known, table = values >= 0, 1.0 - np.eye(values.size)
+    table[np.ix_(known, known)] = d.matrix(values[known])
+    return index.reshape(2, *sides[0].shape), table
 
 
 def least_class(batch: Batch) -> int:

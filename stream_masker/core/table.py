@@ -137,14 +137,6 @@ class DistanceTable:
             totals += counts[some].astype(np.float64) @ self.levels.take(self.rows[some], mode="clip")
         return totals
 
-    def mean(self, counts: NDArray[np.number]) -> int:
-        """Return sMean, the position of least Σ counts · distance over every concept (2017: equation 13).
-
-        Of tied concepts, it is the one of least depth, then of smallest id. ``counts``: (k,), of each anchor's values.
-        """
-        totals, tau = self.totals(counts), self.distance.taxonomy
-        return least_total(np.arange(len(tau), dtype=np.int32), totals[self.class_of], tau)
-
 
 def table_of(distance: Distance, anchors: NDArray[np.integer]) -> DistanceTable:
     """Return the table of some anchors. The last table of each of some distances is kept, so that the next one takes

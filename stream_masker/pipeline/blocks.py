@@ -54,18 +54,23 @@ class SampleCounts:
     """The counts of a sample.
 
     causes: the number of records that are not counted, by reason and configured path; styles: those of the codes of
-    each attribute.
+    each attribute; unknown, lost: see ``RecordPart``.
     """
 
     counts: Counts
     causes: RejectionCauses
     styles: tuple[StyleCounts, ...]
+    unknown: tuple[int, ...]
+    lost: tuple[int, ...]
 
     @classmethod
     def joined(cls, parts: Sequence[SampleCounts]) -> SampleCounts:
         """Join the counts of all parts, at least one."""
         causes = sum((Counter(part.causes) for part in parts), Counter[RejectionCause]())
-        return cls(merge(part.counts for part in parts), dict(causes), add_styles(part.styles for part in parts))
+        numbers = ([getattr(part, name) for part in parts] for name in ("unknown", "lost"))
+        unknown, lost = (tuple(map(sum, zip(*each, strict=True))) for each in numbers)
+        styles = add_styles(part.styles for part in parts)
+        return cls(merge(part.counts for part in parts), dict(causes), styles, unknown, lost)
 
 
 class BlockCounter:
@@ -78,7 +83,7 @@ class BlockCounter:
 
     def count(self, part: RecordPart) -> Counts:
         """Return the counts of records before masking."""
-        return count_batch(self._joined([part]), self._sizes, part.unknown, part.lost)
+        return count_batch(self._joined([part]), self._sizes)
 
     def with_slots(self, batch: Batch, keys: Sequence[bytes]) -> Batch:
         """Return a batch with the slots of its noise keys, if there are any."""
@@ -89,16 +94,15 @@ class BlockCounter:
     ) -> Iterator[Block]:
         """Yield the blocks of the parts that ``records`` were masked in, usually one.
 
-        Distortions, styles and numbers of unknown values are known only for whole parts: those of all are in the first
-        block, which leaves their sums correct.
+        Distortions and styles are known only for whole parts: those of all are in the first block, which leaves their
+        sums correct.
         """
         batch, attributes = self._joined(parts), range(len(self._sizes))
         masked = joined([Batch(part.batch.size, tuple(map(limited, part.masked.columns))) for part in parts])
         starts = accumulate((len(part.values) for part in parts), initial=0)
         indices = np.concatenate([part.indices + start for part, start in zip(parts, starts, strict=False)])
-        unknown, lost = (np.sum([getattr(p, name) for p in parts], axis=0).tolist() for name in ("unknown", "lost"))
         distortions = [sum((part.masked.distortions[j] for part in parts), Distortion()) for j in attributes]
-        rejected, styles, none = rejections(parts), add_styles(part.styles for part in parts), [0] * len(attributes)
+        rejected, styles = rejections(parts), add_styles(part.styles for part in parts)
         for start, end in _ranges(batch, len(records)):
             rows = np.arange(*np.searchsorted(indices, [start, end]))
             before, after, has_sums = batch.take(rows), masked.take(rows), start == 0
@@ -109,7 +113,7 @@ class BlockCounter:
                 last_offset=records.offsets[end - 1],
                 timestamp=max(records.timestamps[start:end]),
                 statistics_version=version,
-                original=count_batch(before, self._sizes, *((unknown, lost) if has_sums else (none, none))),
+                original=count_batch(before, self._sizes),
                 masked=count_batch(after, self._sizes),
                 distortions=tuple(distortions if has_sums else [Distortion() for _ in attributes]),
                 rejected=dict(Counter(one.reason for one in rejected_part(rejected, start, end).values())),

@@ -156,7 +156,8 @@ class RecordMasker:
     def _count(self, records: Inputs) -> SampleCounts:
         part = self._counting_codec.read(records)
         causes = Counter((reason, field) for _, reason, field in part.rejected.values())
-        return SampleCounts(self._counter.count(part), dict(causes), tuple(part.styles))
+        unknown, lost = tuple(part.unknown), tuple(part.lost)
+        return SampleCounts(self._counter.count(part), dict(causes), tuple(part.styles), unknown, lost)
 
     def _masked_keys(self, records: Inputs) -> tuple[Sequence[bytes | None], dict[int, Rejected]]:
         """Return the messages' masked keys, and the rejections of records because of their keys, by offset.

@@ -85,8 +85,6 @@ def _read_counts(data: JsonObject) -> Counts:
         records=data["records"],
         values=tuple(map(_read_sparse, data["values"])),
         pairs=data["pairs"],
-        given=tuple(data["given"]),
-        unknown=tuple(data["unknown"]),
         lengths={j: each for (j,), each in data["lengths"].items()},
         events=data["events"],
         lacking=data["lacking"],

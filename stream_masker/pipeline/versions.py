@@ -41,17 +41,16 @@ class Shown(NamedTuple):
 
 
 def shown(exact: Statistics, taxonomies: Taxonomies, least: int) -> Shown:
-    """Return the figures of a window without counts of single concepts, and without shares of few values.
+    """Return the figures of a window without counts of single concepts, and without means of few values.
 
     ``least``: the number of values of which people may know. Figures of a whole window, such as sVar, are exact.
     """
-    means, novel = {}, {}
+    means = {}
     for name, values in exact.values.items():
-        tau, mean, count = taxonomies[name], exact.mean[name], sum(values.values())
+        tau, mean = taxonomies[name], exact.mean[name]
         if sum(rows for code, rows in values.items() if mean in tau.ancestors_of(code)) >= least:
             means[name] = LabelledConcept(mean, tau.label(mean))
-        novel[name] = exact.novel[name] if round(exact.novel[name] * count, 6) >= least else 0.0
-    return Shown(replace(exact, unknown={}, novel=novel, values={}), means)
+    return Shown(replace(exact, values={}), means)
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ ADDITIONS = st.lists(st.tuples(st.lists(RECORDS, max_size=4), st.booleans()), ma
 def plain(counts):
     columns = [*counts.values, *counts.pairs.values()]
     lengths = {j: (c.keys.tolist(), c.counts.tolist()) for j, c in counts.lengths.items() if c.keys.size}
-    return counts.records, counts.unknown, [(c.keys.tolist(), c.counts.tolist()) for c in columns], lengths
+    return counts.records, [(c.keys.tolist(), c.counts.tolist()) for c in columns], lengths
 
 
 @given(additions=ADDITIONS, records=st.integers(1, 6), pending=st.sampled_from([1, 5, 1000]))

@@ -44,14 +44,6 @@ def test_figures_of_a_whole_window_are_exact_and_concepts_are_not_counted() -> N
     assert found.values == {}
 
 
-@pytest.mark.parametrize(("count", "is_shown"), [(0, False), (1, False), (19, False), (20, True), (39, True)])
-def test_shares_of_few_values_are_not_shown(count: int, is_shown: bool) -> None:
-    exact = statistics(window())
-    shares = dict.fromkeys(NAMES, count / exact.records + 1e-12)
-    found = published(replace(exact, unknown=shares, novel=shares)).statistics
-    assert (found.unknown, found.novel) == ({}, shares if is_shown else dict.fromkeys(NAMES, 0.0))
-
-
 def test_the_drift_neither_names_nor_tells_rare_codes() -> None:
     """Whatever rare code one person has, the figures of classes are the same, and exact ones are not."""
     before = statistics(window())

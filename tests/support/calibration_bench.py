@@ -109,7 +109,7 @@ class CalibrationBench:
 
 
 def sample(codes: list[int]) -> SampleCounts:
-    return SampleCounts(counts(codes), {}, (StyleCounts(), StyleCounts()))
+    return SampleCounts(counts(codes), {}, (StyleCounts(), StyleCounts()), (0, 0), (0, 0))
 
 
 def counts(codes: list[int]) -> Counts:

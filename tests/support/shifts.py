@@ -72,34 +72,27 @@ def windows(size: int, seed: int) -> tuple[Codes, Codes]:
 
 
 @cache
-def _chapters() -> Codes:
-    """(m,) the chapter of each concept; the root's is itself."""
-    tau = distance().taxonomy
-    chapter = np.arange(len(tau))
-    for position in np.flatnonzero(tau.depth > 2):
-        above = tau.encode(list(tau.ancestors_of(tau.ids[position])))
-        chapter[position] = above[tau.depth[above] == 2][0]
-    return chapter.astype(np.int32)
+def _parents() -> Codes:
+    """(m,) the parent of each concept of the tree; the root's is itself."""
+    return np.append(0, distance().taxonomy.parents).astype(np.int32)
 
 
 @cache
 def _children() -> Codes:
     """(m,) the first child of each concept; a leaf's is itself."""
-    tau = distance().taxonomy
-    child = np.arange(len(tau))
-    for position in range(len(tau) - 1, 0, -1):
+    child = np.arange(len(distance().taxonomy), dtype=np.int32)
+    for position in range(child.size - 1, 0, -1):
         child[_parents()[position]] = position
-    return child.astype(np.int32)
+    return child
 
 
 @cache
-def _parents() -> Codes:
-    tau = distance().taxonomy
-    parents = np.zeros(len(tau), np.int32)
-    for position in range(1, len(tau)):
-        above = tau.encode([c for c, path in tau.ancestors_of(tau.ids[position]).items() if path == 1])
-        parents[position] = above[0]
-    return parents
+def _chapters() -> Codes:
+    """(m,) the chapter of each concept; the root's is itself."""
+    depth, chapter = distance().taxonomy.depth, np.arange(len(distance().taxonomy), dtype=np.int32)
+    while (depth[chapter] > 2).any():
+        chapter = np.where(depth[chapter] > 2, _parents()[chapter], chapter)
+    return chapter
 
 
 def _outbreak(share: float) -> Shift:

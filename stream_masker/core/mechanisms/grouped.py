@@ -85,11 +85,11 @@ class GroupMechanism(Mechanism):
         laws = [(values[None], prior) for values, prior in map(value_law, counts.values)]
         if len(self._sizes) == 2 and counts.pairs[0, 1].keys.size:
             tuples = Tuples.of(counts, (0, 1), self._sizes)
-            laws = [(np.stack(tuples.codes), tuples.prior)]
+            laws = [(np.stack(tuples.codes)[np.argsort(tuples.attributes)], tuples.prior)]
         for number in range(group_count(size)):
             before = np.concatenate([codes[:, generator.choice(len(p), size, p=p)] for codes, p in laws])
-            after = masked_columns(self, dict(enumerate(map(Column, before))), size, number)
-            yield before, np.stack([column.codes for column in after.values()])
+            after = masked_columns(self, dict(enumerate(map(Column, before))), number)
+            yield before, np.stack([column.codes for column in after])
 
     def _use(self, statistics: Statistics, counts: Counts | None = None) -> None:
         super()._use(statistics, counts)

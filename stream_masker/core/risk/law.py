@@ -14,7 +14,7 @@ from typing import ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_masker.core.arrays import offsets_from_lengths
+from stream_masker.core.arrays import offsets_from_lengths, ratio
 from stream_masker.core.batch import ABSENT, Batch, Column, MaskedBatch
 from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array, Int64Array
@@ -61,8 +61,7 @@ class OutputClasses:
         reached = np.flatnonzero(self.class_of >= 0)
         classes = self.class_of[reached]
         totals = self.totals[classes]
-        shares = np.where(totals > 0.0, self.weights[reached] / np.where(totals > 0.0, totals, 1.0), 1.0)
-        probabilities = row[classes] * shares
+        probabilities = row[classes] * np.where(totals > 0.0, ratio(self.weights[reached], totals), 1.0)
         kept = probabilities > 0.0
         return dict(zip(reached[kept].tolist(), probabilities[kept].tolist(), strict=True))
 
@@ -111,82 +110,75 @@ class Tuples:
     A record has a scalar a and n elements b, of which there is one if neither attribute is an array. Its law is
     P(n)·P(a)·Π P(b_i | a), which is all that the counts of a window tell.
 
-    * ``attributes``: both indices, ascending. ``codes``: for each of them, (t,) int32 positions.
+    * ``attributes``: the index of the scalar's attribute, and that of the elements. ``codes``: of each, (t,) int32
+      positions; those of the scalar are ascending.
     * ``prior``: (t,) float64, the share of each pair among the rows that have both values.
-    * ``place``: which of both attributes the elements are of, 0 or 1.
-    * ``lengths``: how many records have each number of elements; None without an array.
+    * ``lengths``: how many records have each number of elements, of at least 1; None without an array.
     """
 
     attributes: tuple[int, int]
     codes: tuple[Int32Array, Int32Array]
     prior: Float64Array
-    place: int
     lengths: SparseCounts | None
 
     @classmethod
     def of(cls, counts: Counts, attributes: tuple[int, int], sizes: Sequence[int]) -> Tuples:
-        """Return the pairs of the counts; ``sizes``: the number of concepts of every taxonomy."""
-        pair = counts.pairs[attributes]
-        first, second = np.divmod(pair.keys, sizes[attributes[1]])
-        arrays = [k for k, j in enumerate(attributes) if j in counts.lengths and counts.lengths[j].keys.any()]
-        lengths = counts.lengths[attributes[arrays[0]]] if arrays else None
-        codes = first.astype(np.int32), second.astype(np.int32)
-        return cls(attributes, codes, pair.counts / pair.rows, arrays[0] if arrays else 1, lengths)
+        """Return the pairs of two attributes i < j; ``sizes``: the number of concepts of every taxonomy."""
+        pair, (i, j) = counts.pairs[attributes], attributes
+        first, second = (codes.astype(np.int32) for codes in np.divmod(pair.keys, sizes[j]))
+        if i in counts.lengths:
+            i, j, first, second = j, i, second, first
+        order, lengths = np.argsort(first, kind="stable"), counts.lengths.get(j)
+        some = None if lengths is None else lengths.select(lengths.keys > 0)
+        return cls((i, j), (first[order], second[order]), pair.counts[order] / pair.rows, some)
 
     @cached_property
     def sides(self) -> tuple[Values, Values]:
         """The values of the scalar and of the elements."""
-        found = []
-        for k in (1 - self.place, self.place):
-            positions, index = np.unique(self.codes[k], return_inverse=True)
-            found.append(Values(positions, index, np.asarray(np.bincount(index, self.prior), np.float64)))
-        return found[0], found[1]
+        found = (np.unique(codes, return_inverse=True) for codes in self.codes)
+        scalar, element = (Values(*own, np.asarray(np.bincount(own[1], self.prior), np.float64)) for own in found)
+        return scalar, element
 
     @property
     def mean_length(self) -> float:
-        """The mean number of elements of records that have any; 1 without an array."""
-        if self.lengths is None:
-            return 1.0
-        some = self.lengths.keys > 0
-        return float(self.lengths.keys[some] @ self.lengths.counts[some] / self.lengths.counts[some].sum())
+        """The mean number of elements of a record; 1 without an array."""
+        return 1.0 if self.lengths is None else float(self.lengths.keys @ self.lengths.counts / self.lengths.rows)
 
     def draw(self, size: int) -> dict[int, Column]:
         """Draw n = ``size`` records; return the columns of both attributes, the scalar's first. The same each time."""
         generator, scalars = np.random.default_rng(0), self.sides[0]
         numbers = np.ones(size, np.int64)
         if self.lengths is not None:
-            weights = np.where(self.lengths.keys > 0, self.lengths.counts, 0)
-            numbers = generator.choice(self.lengths.keys, size, p=weights / weights.sum())
+            numbers = generator.choice(self.lengths.keys, size, p=self.lengths.counts / self.lengths.rows)
         drawn = generator.choice(scalars.share.size, size, p=scalars.share / scalars.share.sum())
-        order, owner = np.argsort(scalars.index, kind="stable"), np.repeat(drawn, numbers)
-        ends, bounds = np.cumsum(self.prior[order]), np.append(0, np.cumsum(np.bincount(scalars.index)))
+        owner, ends = np.repeat(drawn, numbers), np.cumsum(self.prior)
+        bounds = np.searchsorted(scalars.index, np.arange(scalars.share.size + 1))
         mass = np.append(0.0, ends)[bounds]
         point = mass[owner] + (mass[owner + 1] - mass[owner]) * generator.random(owner.size)
         place = np.clip(np.searchsorted(ends, point, "right"), bounds[owner], bounds[owner + 1] - 1)
-        offsets = None if self.lengths is None else offsets_from_lengths(numbers)
-        i, j = self.attributes[1 - self.place], self.attributes[self.place]
-        return {i: Column(scalars.positions[drawn]), j: Column(self.codes[self.place][order[place]], offsets)}
+        elements = Column(self.codes[1][place], None if self.lengths is None else offsets_from_lengths(numbers))
+        return dict(zip(self.attributes, (Column(scalars.positions[drawn]), elements), strict=True))
 
 
 class MaskLaw(Protocol):
     """The probability of masks given the original values of a record."""
 
-    def likelihoods(self, masked: Sequence[tuple[int, ...]]) -> Float64Matrix:
-        """Return (n, t) float64: the probability of n pairs of positions given each of ``Tuples``, up to a common
-        factor."""
+    def likelihoods(self, masked: Sequence[tuple[int, int]]) -> Float64Matrix:
+        """Return (n, t) float64: the probability of n pairs of masks, positions in the order of ``Tuples.attributes``,
+        given each of the tuples, up to a common factor."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class IndependentMasks:
-    """Masks that depend on the value of their own attribute alone."""
+    """Masks that depend on the value of their own attribute alone; ``channels``: of all values of both attributes."""
 
-    def __init__(self, tuples: Tuples, channels: tuple[Channel, ...]) -> None:
-        """``channels``: of both attributes, with all of their values, ascending."""
-        self.channels = channels
-        self.indices = [np.searchsorted(c.values, codes) for c, codes in zip(channels, tuples.codes, strict=True)]
+    tuples: Tuples
+    channels: tuple[Channel, ...]
 
-    def likelihoods(self, masked: Sequence[tuple[int, ...]]) -> Float64Matrix:
-        result = np.ones((len(masked), self.indices[0].size))
-        for channel, rows, positions in zip(self.channels, self.indices, np.array(masked).T, strict=True):
+    def likelihoods(self, masked: Sequence[tuple[int, int]]) -> Float64Matrix:
+        result = np.ones((len(masked), self.tuples.prior.size))
+        for side, channel, positions in zip(self.tuples.sides, self.channels, np.array(masked).T, strict=True):
+            rows = np.searchsorted(channel.values, side.positions)[side.index]
             result *= channel.rows[rows, channel.classes.class_of[positions][:, None]]
         return result
 
@@ -206,15 +198,15 @@ class Assessed(Protocol):
     def mask_batch(self, batch: Batch, keys: Keys) -> MaskedBatch: ...
 
 
-def masked_columns(masker: Assessed, columns: Mapping[int, Column], size: int, number: int = 0) -> dict[int, Column]:
-    """Mask n = ``size`` records of which some columns are given, by attribute; return their masks, by attribute.
+def masked_columns(masker: Assessed, columns: Mapping[int, Column], number: int = 0) -> tuple[Column, ...]:
+    """Mask records of which the columns of some attributes are given, by index; return those of all attributes.
 
     ``number``: distinguishes independent random words.
     """
+    size = next(iter(columns.values())).lengths.size
     absent = Column(np.full(size, ABSENT, np.int32))
     whole = tuple(columns.get(j, absent) for j in range(len(masker.attributes)))
-    masked = masker.mask_batch(Batch(size, whole), PositionKeys(SECRET, "", number, np.arange(size)))
-    return {j: masked.columns[j] for j in columns}
+    return masker.mask_batch(Batch(size, whole), PositionKeys(SECRET, "", number, np.arange(size))).columns
 
 
 EXPECTED_RECORDS = 20_000
@@ -225,43 +217,33 @@ def expected_masks(masker: Assessed, counts: Counts, sizes: Sequence[int]) -> Co
     """Return the counts of masks of random records of the window; None for masks of groups, or given a context, and
     for three or more attributes if masks depend on which ones are missing.
 
-    They have the values and pairs of masks that the mechanism makes of such records, of as many as the window has or
-    fewer. Records are drawn for each pair of attributes, and for the values that are in no pair.
+    Records are drawn for each pair of attributes, and for the values without the attribute that they mostly occur with;
+    as many as the window has, or fewer.
     """
     if masker.needs_group or counts.contexts or (masker.needs_patterns and len(sizes) > 2):
         return None
-    share = min(1.0, EXPECTED_RECORDS / counts.records)
-    values: list[list[SparseCounts]] = [[] for _ in counts.values]
-    pairs = {}
-    for both, pair in counts.pairs.items():
-        pairs[both] = pair
-        if pair.keys.size:
+    share, pairs, alone = min(1.0, EXPECTED_RECORDS / counts.records), dict(counts.pairs), list(counts.values)
+    made: list[list[SparseCounts]] = [[] for _ in alone]
+    for both in sorted(pairs, key=lambda each: -pairs[each].rows):
+        if rows := pairs[both].rows:
             tuples = Tuples.of(counts, both, sizes)
-            size = max(1, round(share * pair.rows / tuples.mean_length))
-            masks = masked_columns(masker, tuples.draw(size), size)
-            made = count_batch(Batch(size, tuple(masks[j] for j in both)), [sizes[j] for j in both])
-            pairs[both] = made.pairs[0, 1]
-            for j, column in zip(both, made.values, strict=True):
-                values[j].append(column)
-    for j in range(len(values)):
-        alone = _alone(counts, j, sizes)
-        if alone.rows:
-            size = max(1, round(share * alone.rows))
-            drawn = np.random.default_rng(j).choice(alone.keys, size, p=alone.counts / alone.rows).astype(np.int32)
-            offsets = np.arange(size + 1) if j in counts.lengths else None
-            masks = masked_columns(masker, {j: Column(drawn, offsets)}, size)
-            column = count_batch(Batch(size, (masks[j],)), [sizes[j]]).values[0]
-            values[j] += [column] * max(1, len(values[j]))
-    rows_of = tuple(combine(parts) for parts in values)
-    given = tuple(column.rows for column in rows_of)
-    return Counts(round(share * counts.records), rows_of, pairs, given, (0,) * len(given))
+            drawn = tuples.draw(max(1, round(share * rows / tuples.mean_length)))
+            masks = _counted_masks(masker, drawn, sizes)
+            for j, paired in zip(both, marginals(pairs[both], sizes[both[1]]), strict=True):
+                if not made[j]:
+                    made[j].append(masks.values[j])
+                    alone[j] = combine([alone[j], SparseCounts(paired.keys, -paired.counts)])
+            pairs[both] = masks.pairs[both]
+    for j, column in enumerate(alone):
+        if column.rows:
+            size = max(1, round(share * column.rows))
+            codes = np.random.default_rng(j).choice(column.keys, size, p=column.counts / column.rows).astype(np.int32)
+            drawn = {j: Column(codes, np.arange(size + 1) if j in counts.lengths else None)}
+            made[j].append(_counted_masks(masker, drawn, sizes).values[j])
+    return Counts(round(share * counts.records), tuple(map(combine, made)), pairs)
 
 
-def _alone(counts: Counts, j: int, sizes: Sequence[int]) -> SparseCounts:
-    """Return the counts of the values of an attribute in rows without the attribute that it mostly occurs with."""
-    both = max((b for b in counts.pairs if j in b), key=lambda b: counts.pairs[b].rows, default=None)
-    if both is None:
-        return counts.values[j]
-    paired = marginals(counts.pairs[both], sizes[both[1]])[both.index(j)]
-    column = counts.values[j]
-    return combine([column, SparseCounts(paired.keys, -paired.counts)])
+def _counted_masks(masker: Assessed, columns: Mapping[int, Column], sizes: Sequence[int]) -> Counts:
+    """Return the counts of the masks of records, see ``masked_columns``."""
+    masks = masked_columns(masker, columns)
+    return count_batch(Batch(masks[0].lengths.size, masks), sizes)

@@ -51,9 +51,9 @@ largest share of an attribute's changed values, without its most frequent one, t
 
 @dataclass(frozen=True, slots=True)
 class Guess:
-    """The best guess of a code, or of the concept above it at some level; each figure is in [0, 1].
+    """The best guess of a code, of the concept above it at some level, or that it is in a group; all in [0, 1].
 
-    * ``prior``: the chance that it is right without masks: the frequency of the most frequent one.
+    * ``prior``: the chance that it is right without masks: the frequency of the most frequent one, or of the group.
     * ``vulnerability``: V, the chance that it is right given the masks.
     * ``greatest``: the greatest posterior of a guess, over everything that can be observed.
     * ``likely``, ``certain``: the share of records whose best guess is right with a probability above 0.5, above 0.9.
@@ -67,33 +67,19 @@ class Guess:
 
 
 @dataclass(frozen=True, slots=True)
-class Membership:
-    """What is known of the membership in a sensitive group; each figure is in [0, 1].
-
-    * ``prior``: the share of the group. ``greatest``: the greatest posterior of membership.
-    * ``found``: the share of the members whom the attacker thinks more likely than not to be in the group. Without
-      masks that is 0, or 1 for a group with more than half of all values.
-    """
-
-    prior: float
-    found: float
-    greatest: float
-
-
-@dataclass(frozen=True, slots=True)
 class Disclosure(Guess):
     """What an attacker learns of one attribute: the figures of the code itself, and those of its meaning.
 
     * ``levels``: the guess of the block and of the chapter, by name of ``LEVELS``. In a graph a code can have several
       concepts of a level, and a guess of any of them is right; a code above a level stands for itself.
-    * ``sensitive``: by name of ``SENSITIVE_LISTS``, for the groups of which the window has values.
+    * ``sensitive``: by name of ``SENSITIVE_LISTS``, the guess that the code is in the group, for the groups of which
+      the window has values.
     * ``error``: 0 if the law is exact. Otherwise, with confidence 0.95, a chance or share differs from its true value
-      by no more than this, and ``found`` by no more than this ÷ ``prior``. ``greatest`` is then the greatest of those
-      that were drawn.
+      by no more than this. ``greatest`` is then the greatest of those that were drawn.
     """
 
     levels: Mapping[str, Guess]
-    sensitive: Mapping[str, Membership]
+    sensitive: Mapping[str, Guess]
     error: float
 
 
@@ -136,33 +122,28 @@ def disclosure(
 
     * ``values``: (n,) positions. ``prior``: (n,) the share of each.
     * ``blocks``: the joint law in blocks of columns, (n, m) each, whose entries sum to 1 over all blocks.
-    * ``error``: see ``Disclosure``; None if the columns are drawn, so that it follows from them.
+    * ``error``: see ``Disclosure``; None if the columns are drawn, so that it follows from their weights.
     """
-    places = np.arange(values.size)
-    groups = {name: np.flatnonzero(inside[values]) for name, inside in present_groups(taxonomy).items()}
-    sensitive = {name: (members, places[:1]) for name, members in groups.items() if members.size}
-    questions = [(places, places), *(_sets_at(taxonomy, values, depth) for depth in LEVELS.values())]
-    questions += sensitive.values()
-    sums, greatest, squares = np.zeros((len(questions), 4)), np.zeros(len(questions)), np.zeros(3)
+    places, groups = np.arange(values.size), present_groups(taxonomy)
+    members = {name: np.flatnonzero(inside[values]) for name, inside in groups.items() if inside[values].any()}
+    questions = {name: _sets_at(taxonomy, values, depth) for name, depth in LEVELS.items()}
+    questions |= {name: (own, places[:1]) for name, own in members.items()} | {"code": (places, places)}
+    priors = np.array([_greatest_mass(prior[:, None], *question)[0] for question in questions.values()])
+    sums, greatest, squares = np.zeros((len(questions), 3)), np.zeros(len(questions)), 0.0
     for block in blocks:
         joint = block[:, block.any(axis=0)]
-        total, best = joint.sum(axis=0), np.stack([_greatest_mass(joint, *question) for question in questions])
+        total, best = joint.sum(axis=0), np.stack([_greatest_mass(joint, *each) for each in questions.values()])
         likely, certain = (best > (limit + ROUNDING) * total for limit in (LIKELY, CERTAIN))
-        sums += np.stack([best.sum(axis=1), likely @ total, certain @ total, (best * likely).sum(axis=1)], axis=1)
+        sums += np.stack([best.sum(axis=1), likely @ total, certain @ total], axis=1)
         greatest = np.maximum(greatest, (best / total).max(axis=1, initial=0.0))
-        squares += best[0] @ best[0], best[0] @ total, total @ total
-    if error is None:
-        error = 1.96 * math.sqrt(max(0.0, float(squares @ (1.0, -2.0 * sums[0, 0], sums[0, 0] ** 2))))
-    priors = [float(_greatest_mass(prior[:, None], *question)[0]) for question in questions]
-    figures = np.column_stack([priors, sums[:, 0], greatest, sums[:, 1:3]])
-    code, *levels = (Guess(*row) for row in np.minimum(figures, 1.0).tolist()[: 1 + len(LEVELS)])
-    found = zip(priors, (sums[:, 3] / priors).tolist(), greatest.tolist(), strict=True)
-    members = [Membership(*row) for row in np.minimum(list(found), 1.0).tolist()]
+        squares += float(total @ total)
+    figures = np.minimum(np.column_stack([priors, sums[:, 0], greatest, sums[:, 1:]]), 1.0).tolist()
+    guesses = dict(zip(questions, (Guess(*row) for row in figures), strict=True))
     return Disclosure(
-        **asdict(code),
-        levels=dict(zip(LEVELS, levels, strict=True)),
-        sensitive=dict(zip(sensitive, members[1 + len(LEVELS) :], strict=True)),
-        error=error,
+        **asdict(guesses["code"]),
+        levels={name: guesses[name] for name in LEVELS},
+        sensitive={name: guesses[name] for name in members},
+        error=hoeffding_bound(1.0 / squares) if error is None else error,
     )
 
 
@@ -200,11 +181,12 @@ def assess(source: Assessed, counts: Counts, *, draws: int) -> Risk:
         channels.append(channel)
     record: dict[str, Disclosure] = {}
     stays = list(unchanged.values()) if len(value) == 1 and not counts.lengths and not source.needs_group else []
-    for i, j in [both for both, column in counts.pairs.items() if column.keys.size]:
-        tuples = Tuples.of(counts, (i, j), [len(d.taxonomy) for d in source.distances])
+    for both in [both for both, column in counts.pairs.items() if column.keys.size]:
+        tuples = Tuples.of(counts, both, [len(d.taxonomy) for d in source.distances])
+        i, j = tuples.attributes
         law = source.mask_law(tuples, (channels[i], channels[j]), counts)
         if law is not None:
-            found, share = _of_pair(source, tuples, law, channels[(i, j)[1 - tuples.place]], draws)
+            found, share = _of_pair(source, tuples, law, channels[i], draws)
             stays.append(share)
             for name, own in found.items():
                 record[name] = max(own, record.get(name, own), key=attrgetter("vulnerability"))
@@ -218,7 +200,8 @@ def _of_pair(
     """Return what all masks of random records tell of the scalar and of a random element, by attribute; and the share
     of records of which no value is changed. ``own``: the channel of the scalar."""
     before = tuples.draw(draws)
-    (scalar, elements), (masks, others) = before.values(), masked_columns(source, before, draws).values()
+    after = masked_columns(source, before)
+    (scalar, elements), (masks, others) = before.values(), (after[j] for j in before)
     offsets = np.arange(draws + 1) if elements.offsets is None else elements.offsets
     same = np.logical_and.reduceat(others.codes == elements.codes, offsets[:-1]) & (masks.codes == scalar.codes)
     seen = own.rows[np.searchsorted(own.values, tuples.sides[0].positions)][:, own.classes.class_of[masks.codes]]
@@ -231,10 +214,9 @@ def _of_pair(
     for j, weights, side, told in zip(
         before, (np.ones(draws), numbers), tuples.sides, zip(*columns, strict=True), strict=True
     ):
-        shares = weights / weights.sum()
-        error, taxonomy = hoeffding_bound(1.0 / float((shares**2).sum())), source.distances[j].taxonomy
-        joint = np.stack(told, axis=1) * shares
-        found[source.attributes[j]] = disclosure(taxonomy, side.positions, side.share, [joint], error)
+        joint = np.stack(told, axis=1) * (weights / weights.sum())
+        taxonomy = source.distances[j].taxonomy
+        found[source.attributes[j]] = disclosure(taxonomy, side.positions, side.share, [joint], None)
     return found, float(same.mean())
 
 
@@ -246,17 +228,14 @@ def _posterior(
     ``scalar``, ``elements``: their masks. ``seen``: P(the scalar's mask | a) of each scalar a.
     """
     a, b = tuples.sides
+    likelihoods = law.likelihoods([(scalar, element) for element in elements.tolist()])
+    joint = tuples.prior / a.share[a.index] * likelihoods
+    chances = np.add.reduceat(joint, np.searchsorted(a.index, np.arange(a.share.size)), axis=1)
     posterior: Float64Array = a.share
-    of_element = tuples.prior
-    masked = [(element, scalar) if tuples.place == 0 else (scalar, element) for element in elements.tolist()]
-    for k, likelihood in enumerate(law.likelihoods(masked)):
-        joint = tuples.prior / a.share[a.index] * likelihood
-        chances = np.asarray(np.bincount(a.index, joint, a.share.size), np.float64)
-        posterior = posterior * (chances if k == 0 else ratio(chances, seen))
+    for factor in (chances[0], *(ratio(each, seen) for each in chances[1:])):
+        posterior = posterior * factor
         posterior = posterior / posterior.sum()
-        if k == chosen:
-            of_element = ratio(joint, chances[a.index])
-    together = posterior[a.index] * of_element
+    together = posterior[a.index] * ratio(joint[chosen], chances[chosen][a.index])
     return posterior, np.asarray(np.bincount(b.index, together, b.share.size), np.float64)
 
 
@@ -280,23 +259,19 @@ def check_masking(name: str, channel: Channel, prior: Float64Array) -> None:
     """
     if prior.size < 2:
         return
-    changed, others = prior * (1.0 - channel.unchanged), np.arange(prior.size) != prior.argmax()
-    rest = prior[others].sum()
-    apart = f"{name}, apart from its most frequent value"
-    for which, share, law in (
-        (name, changed.sum(), prior),
-        (apart, changed[others].sum() / rest, prior[others] / rest),
-    ):
-        if share < required_change(law):
+    joint, others = prior[:, None] * channel.rows, np.arange(prior.size) != prior.argmax()
+    changed, apart = prior * (1.0 - channel.unchanged), f"{name}, apart from its most frequent value"
+    for which, some in ((name, others | True), (apart, others)):
+        share, required = changed[some].sum() / prior[some].sum(), required_change(prior[some] / prior[some].sum())
+        if share < required:
             raise StatisticsError(
                 f"{which}: masking would change {share:.2%} of the values of the window, and must change at least "
-                f"{required_change(law):.2%}: increase the noise"
+                f"{required:.2%}: increase the noise"
             )
-    joint, tiny = prior[:, None] * channel.rows, np.finfo(np.float64).tiny
-    right = (joint**2 / np.maximum(joint.sum(axis=0), tiny)).sum(axis=1) / prior
-    determined = float(changed[others & (right > 1.0 - MIN_DOUBT)].sum() / max(changed[others].sum(), tiny))
-    if determined > MAX_DETERMINED:
+    right = (joint * (joint / np.maximum(joint.sum(axis=0), np.finfo(np.float64).tiny))).sum(axis=1)
+    determined = others & (right > (1.0 - MIN_DOUBT) * prior)
+    if changed[determined].sum() > MAX_DETERMINED * changed[others].sum():
         raise StatisticsError(
-            f"{apart}: {determined:.0%} of the values that masking changes become masks with a single possible "
-            f"original, and at most {MAX_DETERMINED:.0%} may; use other candidates, another matrix or another mechanism"
+            f"{apart}: more than {MAX_DETERMINED:.0%} of the values that masking changes become masks with a single "
+            "possible original; use other candidates, another matrix or another mechanism"
         )

@@ -2,35 +2,18 @@
 
 * ``counts``: how often each value and each pair of values occurs in a window; counts add up.
 * ``statistics``: sMean, sVar, sdCov, sdVar, sdCor and Σ (equations 13 to 22), and versioned ``Statistics`` of a window.
-* ``summary``: the form of versioned statistics.
-* ``packing``: arrays and counts in the form of versioned statistics.
+* ``summary``: the form of versioned statistics. ``packing``: arrays and counts in it.
+* ``drift``, ``utility``: how two windows differ, and what masking preserves; ``windows``: the values of two windows.
 """
 
-from stream_masker.core.statistics.counts import Counts, SparseCounts, count_batch, merge
-from stream_masker.core.statistics.packing import unpack_observed
-from stream_masker.core.statistics.statistics import (
-    compute_statistics,
-    distance_correlation,
-    distance_covariance,
-    distance_variance,
-    nearest_psd,
-    semantic_mean,
-    semantic_variance,
-)
-from stream_masker.core.statistics.summary import Statistics
-
-__all__ = [
-    "Counts",
-    "SparseCounts",
-    "Statistics",
-    "compute_statistics",
-    "count_batch",
-    "distance_correlation",
-    "distance_covariance",
-    "distance_variance",
-    "merge",
-    "nearest_psd",
-    "semantic_mean",
-    "semantic_variance",
-    "unpack_observed",
-]
+from stream_masker.core.statistics.counts import Counts as Counts
+from stream_masker.core.statistics.counts import count_batch as count_batch
+from stream_masker.core.statistics.packing import unpack_observed as unpack_observed
+from stream_masker.core.statistics.statistics import compute_statistics as compute_statistics
+from stream_masker.core.statistics.statistics import distance_correlation as distance_correlation
+from stream_masker.core.statistics.statistics import distance_covariance as distance_covariance
+from stream_masker.core.statistics.statistics import distance_variance as distance_variance
+from stream_masker.core.statistics.statistics import nearest_psd as nearest_psd
+from stream_masker.core.statistics.statistics import semantic_mean as semantic_mean
+from stream_masker.core.statistics.statistics import semantic_variance as semantic_variance
+from stream_masker.core.statistics.summary import Statistics as Statistics

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
-from operator import add
 from typing import Final, TypeVar
 
 import numpy as np
@@ -40,9 +39,6 @@ SLOT_SHIFT: Final = 16
 
 MAX_PATTERN_ATTRIBUTES: Final = 12
 """The greatest number of attributes of which it is counted which records lack which."""
-
-_SLOT_BITS = 7
-"""Bits of a slot in a sorted word, ``NO_SLOT`` included."""
 
 
 def key_hashes(secret: Secret, keys: Iterable[bytes]) -> Int64Array:
@@ -117,9 +113,6 @@ class Counts:
 
     * ``values[j]``: the counts of attribute j.
     * ``pairs[i, j]``, i < j: the counts of the rows that have both attributes.
-    * ``given[j]``: the number of values of attribute j, including those in no row because they were suppressed or
-      because they caused their record's rejection.
-    * ``unknown[j]``: how many of these values were not known concepts, before the policy for unknown codes was applied.
     * ``lengths[j]``, only of array attributes j: the number of events with each number of present elements. Its keys
       are these numbers, 0 included.
     * ``events[j,]``, ``events[i, j]``, only of scalars of records with arrays: the counts of attribute j, and of pairs,
@@ -134,37 +127,25 @@ class Counts:
     records: int
     values: tuple[SparseCounts, ...]
     pairs: Mapping[tuple[int, int], SparseCounts]
-    given: tuple[int, ...]
-    unknown: tuple[int, ...]
     lengths: Mapping[int, SparseCounts] = field(default_factory=dict)
     events: Mapping[tuple[int, ...], SparseCounts] = field(default_factory=dict)
     lacking: Mapping[tuple[int, ...], SparseCounts] = field(default_factory=dict)
     contexts: Mapping[int, Counts] = field(default_factory=dict)
 
 
-def count_batch(
-    batch: Batch,
-    sizes: Sequence[int],
-    unknown: Sequence[int] | None = None,
-    lost: Sequence[int] | None = None,
-) -> Counts:
+def count_batch(batch: Batch, sizes: Sequence[int]) -> Counts:
     """Count a batch, in O(rows log rows). Negative codes (``ABSENT``) are not values.
 
-    * ``sizes[j]``: the number of concepts of attribute j's taxonomy.
-    * ``unknown[j]``: see ``Counts.unknown``; default 0.
-    * ``lost[j]``: the number of values of attribute j that are not in the batch; default 0.
+    ``sizes[j]``: the number of concepts of attribute j's taxonomy.
     """
     p = len(batch.columns)
     rows, record = batch.rows()
     counted = _count_all(dict(enumerate(rows)), sizes, None if batch.slots is None else batch.slots[record])
     scalars = {j: column.codes for j, column in enumerate(batch.columns) if not column.is_array}
-    present = [int(np.count_nonzero(column.codes >= 0)) for column in batch.columns]
     return Counts(
         records=batch.size,
         values=tuple(counted[j,] for j in range(p)),
         pairs={(i, j): counted[i, j] for i, j in combinations(range(p), 2)},
-        given=tuple(map(add, present, lost or [0] * p)),
-        unknown=tuple(unknown or [0] * p),
         lengths={j: count_keys(column.present_lengths) for j, column in enumerate(batch.columns) if column.is_array},
         events=_count_all(scalars, sizes) if len(scalars) < p else {},
         lacking=_count_lacking(batch, sizes),
@@ -209,13 +190,11 @@ def _count_contexts(batch: Batch, sizes: Sequence[int]) -> dict[int, Counts]:
 
 
 def count_keys(keys: Int64Array, slots: Int64Array | None = None) -> SparseCounts:
-    """Count how often each key occurs; ``keys``: (n,) int64 in any order, below 2⁵⁶; ``slots``: (n,), see ``Batch``."""
+    """Count how often each key occurs; ``keys``: (n,) int64 in any order; ``slots``: (n,), see ``Batch``."""
     if slots is None:
         return SparseCounts(*np.unique(keys, return_counts=True))
-    words = np.sort(keys << _SLOT_BITS | slots)
-    ordered, slots = words >> _SLOT_BITS, words & ((1 << _SLOT_BITS) - 1)
     bits = np.where(slots < KEY_SLOTS, np.uint64(1) << (slots % KEY_SLOTS).astype(np.uint64), np.uint64(0))
-    return _sum_runs(ordered, np.ones(keys.size, np.int64), bits)
+    return sum_by_key(keys, np.ones(keys.size, np.int64), bits)
 
 
 def count_rows(
@@ -272,8 +251,6 @@ def merge(counts: Iterable[Counts]) -> Counts:
         records=sum(block.records for block in blocks),
         values=tuple(combine(column) for column in zip(*(block.values for block in blocks), strict=True)),
         pairs=_combined([block.pairs for block in blocks]),
-        given=tuple(map(sum, zip(*(block.given for block in blocks), strict=True))),
-        unknown=tuple(map(sum, zip(*(block.unknown for block in blocks), strict=True))),
         lengths=_combined([block.lengths for block in blocks]),
         events=_combined([block.events for block in blocks]),
         lacking=_combined([block.lacking for block in blocks]),
@@ -288,15 +265,9 @@ def _combined(parts: Sequence[Mapping[Key, SparseCounts]]) -> dict[Key, SparseCo
 
 def sum_by_key(keys: Int64Array, counts: Int64Array, bits: UInt64Array | None = None) -> SparseCounts:
     """Add the counts of equal keys, unite their bits, and drop the keys whose sum is 0."""
-    order = np.argsort(keys, kind="stable")
-    summed = _sum_runs(keys[order], counts[order], None if bits is None else bits[order])
+    order = np.argsort(keys)
+    keys = keys[order]
+    starts = np.flatnonzero(np.diff(keys, prepend=keys[:1] - 1))
+    united = None if bits is None else np.bitwise_or.reduceat(bits[order], starts)
+    summed = SparseCounts(keys[starts], np.add.reduceat(counts[order], starts), united)
     return summed.select(summed.counts != 0)
-
-
-def _sum_runs(keys: Int64Array, counts: Int64Array, bits: UInt64Array | None) -> SparseCounts:
-    """Add the counts of equal keys and unite their bits; ``keys``: (n,), ascending."""
-    if not keys.size:
-        return SparseCounts(keys, counts, bits)
-    starts = np.flatnonzero(np.diff(keys, prepend=keys[0] - 1))
-    united = None if bits is None else np.bitwise_or.reduceat(bits, starts)
-    return SparseCounts(keys[starts], np.add.reduceat(counts, starts), united)

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import combinations
+from itertools import chain
 from statistics import NormalDist
 from typing import Any, Literal, TypeAlias
 
@@ -24,10 +24,9 @@ import numpy as np
 
 from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import Float64Array
-from stream_masker.core.statistics.counts import Counts
+from stream_masker.core.statistics.counts import Counts, SparseCounts
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.core.statistics.windows import Moved, Windows, correlation_null
-from stream_masker.errors import StatisticsError
 
 Verdict: TypeAlias = Literal["none", "watch", "act"]
 Band: TypeAlias = tuple[float, float, float]
@@ -40,14 +39,15 @@ ACT: Mapping[str, float] = {"psi_blocks": 0.25, "novel": 0.1}
 """The values from which on figures of an attribute call for action."""
 
 ACT_BEYOND_BAND = 0.05
-"""How far a difference of sdCor, or a figure of utility, is beyond its band when it calls for action."""
+"""How far a difference of sdCor, or a figure of masks, is beyond its band when it calls for action."""
 
 FALSE_ALARMS = 0.05
 """The largest share of versions without drift of which any figure is beyond its band."""
 
 ATTRIBUTE_FIGURES = (
-    "psi_blocks", "psi_codes", "divergence_blocks", "divergence_codes", "energy", "mean", "variance", "novel",
-)  # fmt: skip
+    *("psi_blocks", "divergence_blocks", "psi_codes", "divergence_codes"),
+    *("energy", "novel", "mean", "variance"),
+)
 """The figures of an attribute."""
 
 
@@ -66,8 +66,9 @@ class Figure:
     verdict: Verdict
 
     @classmethod
-    def of(cls, value: float, band: Band, acts: float = math.inf) -> Figure:
-        """Return a figure beside its band. It calls for action from ``acts`` on."""
+    def of(cls, value: float, band: Band, acts: float | None = None) -> Figure:
+        """Return a figure beside its band. It calls for action from ``acts`` on, or ``ACT_BEYOND_BAND`` beyond it."""
+        acts = band[2] + ACT_BEYOND_BAND if acts is None else acts
         verdict: Verdict = "none" if value <= band[2] else "act" if value >= acts else "watch"
         return cls(value, *band, verdict)
 
@@ -141,89 +142,35 @@ def drift_between(
     *,
     comparisons: int = 1,
     shown: int = 1,
+    are_masks: bool = False,
 ) -> Drift:
     """Return the drift from one window to another. It is the same for every call with equal arguments.
 
     * ``distances``: one per attribute, in their order. ``counts``: those of the newer window, for the pairs.
     * ``comparisons``: with how many other windows the newer one is compared; verdicts are corrected for it.
     * ``shown``: the least number of values of a class that is named or counted on its own.
+    * ``are_masks``: whether the values are masks, expected and made. Only sMean, sVar and sdCor are compared, each of
+      which calls for action if it is far beyond its band.
 
-    Raises StatisticsError if the two have different attributes, lack the counts of values, or contain a concept that
-    the taxonomy does not hold (of another version of the ontology).
+    Raises StatisticsError if the two have different attributes or lack the counts of values, and UnknownConceptError
+    for a concept that the taxonomy does not hold (of another version of the ontology).
     """
-    check_comparable(before, now, distances)
-    names, number = now.attributes, 0 if counts is None else len(counts.pairs)
-    level = limit_level(comparisons * (len(names) * len(ATTRIBUTE_FIGURES) + number))
+    changes = now.correlation_change(before)
+    names, found = now.attributes, {} if counts is None else counts.pairs
+    judged = comparisons * (len(names) * (2 if are_masks else len(ATTRIBUTE_FIGURES)) + len(found))
+    level = 1.0 - FALSE_ALARMS / max(1, judged)
     windows = [Windows(name, before, now, d) for name, d in zip(names, distances, strict=True)]
-    values, bands = changes(before, now, distances), null_bands(windows, counts, level)
-    attributes = {}
-    for name, both in zip(names, windows, strict=True):
-        found = {kind: Figure.of(values[name,][kind], own) for kind, own in bands.pop((name,)).items()}
-        for kind, value, draws in both.shares(shown):
-            found[kind] = Figure.of(value, band(draws, level), ACT.get(kind, math.inf))
-        attributes[name] = AttributeDrift({kind: found[kind] for kind in ATTRIBUTE_FIGURES}, tuple(both.moved(shown)))
-    drifts = {
-        (a, b): Figure.of(values[a, b]["correlation"], own["correlation"], own["correlation"][2] + ACT_BEYOND_BAND)
-        for (a, b), own in bands.items()
-    }
-    return Drift(now.version, before.version, attributes, drifts)
-
-
-def limit_level(figures: int) -> float:
-    """Return the level of the limits of some figures, of which rarely any is beyond its own without drift."""
-    return 1.0 - FALSE_ALARMS / max(1, figures)
-
-
-def check_comparable(old: Statistics, new: Statistics, distances: Sequence[Distance]) -> None:
-    """Raise StatisticsError unless both have the same attributes, and concepts of the distances' taxonomies only."""
-    if new.attributes != old.attributes:
-        raise StatisticsError("only statistics of the same attributes, in the same order, can be compared")
-    for name, d in zip(new.attributes, distances, strict=True):
-        named = {concept for each in (old, new) for concept in (each.mean[name], *each.values.get(name, ()))}
-        if missing := sum(concept not in d.taxonomy for concept in named):
-            raise StatisticsError(
-                f"the statistics of {name} name {missing} concepts that its taxonomy does not hold: "
-                "they were computed with another ontology or root"
-            )
-
-
-def changes(
-    old: Statistics, new: Statistics, distances: Sequence[Distance], growth: Mapping[str, float] | None = None
-) -> dict[tuple[str, ...], dict[str, float]]:
-    """Return by how much two statistics differ, by the names of an attribute or of a pair.
-
-    Of an attribute, ``mean``: sd(sMean, sMean′), and ``variance``: |sVar′ − growth·sVar|. Of a pair, ``correlation``:
-    |ΔsdCor|.
-    """
-    names, factors = old.attributes, growth or {}
-    found: dict[tuple[str, ...], dict[str, float]] = {}
-    for name, d in zip(names, distances, strict=True):
-        variance = abs(new.variance[name] - factors.get(name, 1.0) * old.variance[name])
-        found[name,] = {"mean": d(new.mean[name], old.mean[name]), "variance": variance}
-    for i, j in combinations(range(len(names)), 2):
-        found[names[i], names[j]] = {"correlation": float(new.correlation_change(old)[i, j])}
-    return found
-
-
-def null_bands(
-    windows: Sequence[Windows], counts: Counts | None, level: float
-) -> dict[tuple[str, ...], dict[str, Band]]:
-    """Return the null bands of ``changes``; ``counts``: those of the newer window, without which no pair has one.
-
-    The elements of an array are not independent, so that the band of a pair is that of its number of records.
-    """
-    found: dict[tuple[str, ...], dict[str, Band]] = {
-        (each.name,): {kind: band(draws, level) for kind, draws in each.moments().items()} for each in windows
-    }
-    for (i, j), pair in ({} if counts is None else counts.pairs).items():
-        a, b, own = windows[i], windows[j], (1.0, 1.0, 1.0)
-        if counts is not None and pair.rows:
-            share = min(1.0, pair.rows / max(1, counts.records))
-            bias, deviation = correlation_null(pair, a.d, b.d, *(max(1.0, share * size) for size in a.records))
-            usual, rare, limit = (bias + NormalDist().inv_cdf(0.5 + p / 2) * deviation for p in (0.95, 0.99, level))
-            own = usual, rare, limit
-        found[a.name, b.name] = {"correlation": own}
-    return found
+    attributes, pairs = {}, {}
+    for each in windows:
+        figures = {}
+        for kind, sizes in each.moments() if are_masks else chain(each.shares(shown), each.moments()):
+            acts = None if are_masks else ACT.get(kind, math.inf)
+            figures[kind] = Figure.of(float(sizes[0]), band(sizes[1:], level), acts)
+        attributes[each.name] = AttributeDrift(figures, () if are_masks else tuple(each.moved(shown)))
+    for (i, j), pair in found.items():
+        own = correlation_band(pair, (windows[i], windows[j]), now.records, level)
+        pairs[names[i], names[j]] = Figure.of(float(changes[i, j]), own)
+    return Drift(now.version, before.version, attributes, pairs)
 
 
 def band(draws: Float64Array, level: float) -> Band:
@@ -238,4 +185,20 @@ def band(draws: Float64Array, level: float) -> Band:
         part = (deviation / mean) ** 2 / 9.0
         root = 1.0 - part + NormalDist().inv_cdf(level) * math.sqrt(part)
         limit = max(limit, mean * max(0.0, root) ** 3)
+    return usual, rare, limit
+
+
+def correlation_band(pair: SparseCounts, windows: tuple[Windows, Windows], records: int, level: float) -> Band:
+    """Return the null band of |ΔsdCor|; 1 where no row has both attributes.
+
+    The elements of an array are not independent, so the band is that of the number of records.
+
+    ``pair``: the counts of the newer window, which has this number of ``records``.
+    """
+    if not pair.rows:
+        return 1.0, 1.0, 1.0
+    a, b = windows
+    share = min(1.0, pair.rows / max(1, records))
+    bias, deviation = correlation_null(pair, a.d, b.d, *(max(1.0, share * size) for size in a.records))
+    usual, rare, limit = (bias + NormalDist().inv_cdf(0.5 + p / 2) * deviation for p in (0.95, 0.99, level))
     return usual, rare, limit

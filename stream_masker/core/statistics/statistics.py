@@ -25,7 +25,7 @@ from stream_masker.core.dtypes import BoolArray, Float64Array, Int32Array, Int64
 from stream_masker.core.statistics.counts import Counts, SparseCounts, count_keys, count_rows, marginals, same_counts
 from stream_masker.core.statistics.packing import pack_observed, unpack_observed
 from stream_masker.core.statistics.summary import Statistics
-from stream_masker.core.table import DistanceTable, table_of
+from stream_masker.core.table import DistanceTable, least_total, table_of
 from stream_masker.core.validation import require_type
 from stream_masker.errors import ParameterError, StatisticsError
 
@@ -120,20 +120,18 @@ class Marginal:
         """See above."""
         return np.asarray(self.table.rows[np.ix_(self._anchors, self.table.class_of[self.positions])])
 
-    def combined(self, levels: Float64Array, weights: Float64Array, some: Int64Array | slice) -> Float64Array:
-        """Return (k,) float64: the weighted sum of some rows of distances, (r,) by index, with these levels."""
-        total, rows = np.zeros(self.positions.size), self.distances[some]
-        step = max(1, HELD_CELLS // self.positions.size)
-        for start in range(0, len(rows), step):
-            total += weights[start : start + step] @ levels.take(rows[start : start + step])
-        return total
+    @cached_property
+    def _totals(self) -> Float64Array:
+        """(c,) float64: the sum of the distances of each class of the table to the values of all rows."""
+        weights = np.zeros(self.table.anchors.size)
+        weights[self._anchors] = self.weights
+        return self.table.totals(weights)
 
     @cached_property
     def mean(self) -> int:
         """The position of sMean (2017: equation 13)."""
-        weights = np.zeros(self.table.anchors.size)
-        weights[self._anchors] = self.weights
-        return self.table.mean(weights)
+        every = np.arange(len(self.d.taxonomy), dtype=np.int32)
+        return least_total(every, self._totals[self.table.class_of], self.d.taxonomy)
 
     @cached_property
     def variance(self) -> float:
@@ -141,10 +139,10 @@ class Marginal:
         distances = self.levels[self.table.rows[self._anchors, self.table.class_of[self.mean]]]
         return float(self.weights @ distances**2) / self.rows
 
-    @cached_property
+    @property
     def sums(self) -> Float64Array:
         """(k,) float64: the sum of the distances of each value to those of all rows."""
-        return self.combined(self.levels, self.weights, slice(None))
+        return np.asarray(self._totals[self.table.class_of[self.positions]])
 
     @property
     def grand_mean(self) -> float:
@@ -162,14 +160,9 @@ class Marginal:
 
     @cached_property
     def distance_variance(self) -> float:
-        """sdVar (2017: equation 20): the root of the mean of the squared double-centred distances."""
-        if self.positions.size == 1:
-            return 0.0
-        centre = self.grand_mean
-        squares = self.combined((self.levels - centre) ** 2, self.weights, slice(None))
-        mixed = float(self.weights @ self.offsets**2) / self.rows
-        squared = float(self.weights @ squares) / self.rows**2 - 2.0 * mixed
-        return math.sqrt(max(0.0, squared))
+        """sdVar (2017: equation 20): sdCov of the attribute and itself."""
+        every = np.arange(self.positions.size)
+        return _covariance(every, every, self.weights, self, self)
 
 
 def covariance_and_correlation(pair: SparseCounts, a: Marginal, b: Marginal) -> tuple[float, float]:
@@ -177,31 +170,30 @@ def covariance_and_correlation(pair: SparseCounts, a: Marginal, b: Marginal) -> 
 
     ``pair``: the counts of their pairs; ``a``, ``b``: the marginals of these.
     """
-    if min(a.positions.size, b.positions.size) == 1:
-        return 0.0, 0.0
     keys_a, keys_b = np.divmod(pair.keys, len(b.d.taxonomy))
     first, second = np.searchsorted(a.positions, keys_a), np.searchsorted(b.positions, keys_b)
-    counts = pair.counts.astype(np.float64)
-    mixed = float(counts @ (a.offsets[first] * b.offsets[second])) / a.rows
-    products = _sum_of_products(first, second, counts, a, b)
-    squared = products / a.rows**2 - 2.0 * mixed
-    covariance = math.sqrt(max(0.0, squared))
+    covariance = _covariance(first, second, pair.counts.astype(np.float64), a, b)
     spread = math.sqrt(a.distance_variance * b.distance_variance)
     return covariance, min(1.0, covariance / spread) if spread else 0.0
 
 
-def _sum_of_products(first: Int64Array, second: Int64Array, counts: Float64Array, a: Marginal, b: Marginal) -> float:
-    """Return Σ N ∘ (X_A N X_B) = Σ (X_A N) ∘ (N X_B), with X the distances minus their grand mean; it is S1·n².
+def _covariance(first: Int64Array, second: Int64Array, counts: Float64Array, a: Marginal, b: Marginal) -> float:
+    """Return sdCov of two attributes with these marginals.
 
-    first, second, counts: (e,) the entries of N by row (ascending) and column. Takes O(e·(k_a + k_b)).
+    first, second, counts: (e,) the entries of N by row (ascending) and column. S1·n² is Σ N ∘ (X_A N X_B) =
+    Σ (X_A N) ∘ (N X_B), with X the distances minus their grand mean. Takes O(e·(k_a + k_b)).
     """
+    if min(a.positions.size, b.positions.size) == 1:
+        return 0.0
     levels_a, levels_b = a.levels - a.grand_mean, b.levels - b.grand_mean
-    bounds, total = np.searchsorted(first, np.arange(a.positions.size + 1)), 0.0
-    for value, run in enumerate(map(slice, bounds[:-1], bounds[1:])):
-        near = levels_a.take(a.distances[value])
+    steps = np.arange(0, first.size, max(1, HELD_CELLS // b.positions.size))
+    bounds, products = np.union1d(np.searchsorted(first, np.arange(a.positions.size + 1)), steps), 0.0
+    for run in map(slice, bounds[:-1], bounds[1:]):
+        near = levels_a.take(a.distances[first[run.start]])
         left = np.bincount(second, counts * near[first], b.positions.size)
-        total += float(left @ b.combined(levels_b, counts[run], second[run]))
-    return total
+        products += float(left @ (counts[run] @ levels_b.take(b.distances[second[run]])))
+    mixed = float(counts @ (a.offsets[first] * b.offsets[second])) / a.rows
+    return math.sqrt(max(0.0, products / a.rows**2 - 2.0 * mixed))
 
 
 def compute_statistics(
@@ -218,8 +210,7 @@ def compute_statistics(
     attribute. Covariances and correlations cover the rows that have both attributes; they are 0 if there are none.
 
     * ``attributes``, ``distances``: (p,) in the order of the counts.
-    * ``previous``: the statistics before. Their observed concepts remain observed, and ``novel`` is measured against
-      them; without ``previous``, ``novel`` is 0.
+    * ``previous``: the statistics before, whose observed concepts remain observed.
 
     Raises StatisticsError if an attribute has no value (such statistics cannot mask anything) or if ``previous`` has
     other attributes or taxonomies, and ParameterError if the arguments have different lengths.
@@ -234,14 +225,11 @@ def compute_statistics(
     columns = dict(zip(names, _marginals(counts.values, distances), strict=True))
     covariance, correlation = _matrices(counts, list(columns.values()))
     covariance, projection = nearest_psd(covariance)
-    observed, novel = {}, {}
+    observed = {}
     for name, m in columns.items():
-        before = _observed_before(previous, name, len(m.d.taxonomy))
-        new = ~before[m.positions]
-        novel[name] = 0.0 if previous is None else int(m.counts.counts[new].sum()) / m.counts.rows
-        before[m.positions] = True
-        observed[name] = pack_observed(before)
-    shares = zip(names, counts.unknown, counts.given, strict=True)
+        concepts = _observed_before(previous, name, len(m.d.taxonomy))
+        concepts[m.positions] = True
+        observed[name] = pack_observed(concepts)
     shown = {name: counts.events.get((j,), counts.values[j]) for j, name in enumerate(names)}
     return Statistics(
         version=version,
@@ -252,9 +240,7 @@ def compute_statistics(
         covariance=covariance,
         correlation=correlation,
         projection=projection,
-        unknown={name: min(1.0, unknown / max(given, 1)) for name, unknown, given in shares},
         observed=observed,
-        novel=novel,
         values={
             name: dict(zip(columns[name].d.taxonomy.decode(own.keys), own.counts.tolist(), strict=True))
             for name, own in shown.items()

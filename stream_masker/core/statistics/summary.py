@@ -24,10 +24,7 @@ class Statistics:
       nearest positive semidefinite matrix. ``projection``: the Frobenius norm of that change; 0 if none was needed.
     * ``correlation``: (p, p) float64, sdCor over the rows that have both attributes; 1 on the diagonal, or 0 for a
       constant attribute.
-    * ``unknown[a]``: the share in [0, 1] of a's values that were not known concepts, under any policy for unknown
-      codes.
     * ``observed[a]``: the concepts of a that occur in this or in an earlier window, packed by ``pack_observed``.
-    * ``novel[a]``: the share in [0, 1] of the rows whose concept had not been observed before.
     * ``values[a]``: how often each concept of a occurs; for a scalar, in how many events. Empty for statistics that
       people may see.
     * ``model``: what a mechanism needs of the window in addition, JSON-serialisable; empty for most mechanisms.
@@ -41,23 +38,14 @@ class Statistics:
     covariance: Float64Array
     correlation: Float64Array
     projection: float
-    unknown: Mapping[str, float]
-    observed: Mapping[str, str]
-    novel: Mapping[str, float]
-    values: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    model: Mapping[str, Any] = field(default_factory=dict)
-
-    def __repr__(self) -> str:
-        """Version, records, means, and rounded variances and correlations; ``to_dict`` has everything."""
-        mean = {name: self.mean[name] for name in self.attributes}
-        variance = {name: round(self.variance[name], 4) for name in self.attributes}
-        return (
-            f"Statistics(version={self.version}, records={self.records}, mean={mean}, variance={variance}, "
-            f"correlation={self.correlation.round(4).tolist()})"
-        )
+    observed: Mapping[str, str] = field(repr=False)
+    values: Mapping[str, Mapping[str, int]] = field(default_factory=dict, repr=False)
+    model: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     def correlation_change(self, other: Statistics) -> Float64Array:
-        """Return (p, p) float64: |ΔsdCor| of each pair, from other statistics of the same attributes."""
+        """Return (p, p) float64: |ΔsdCor| of each pair. Raises StatisticsError for statistics of other attributes."""
+        if self.attributes != other.attributes:
+            raise StatisticsError("only statistics of the same attributes, in the same order, can be compared")
         return np.abs(self.correlation - other.correlation)
 
     def to_dict(self) -> dict[str, Any]:
@@ -106,9 +94,7 @@ MATRICES = ("covariance", "correlation")
 READERS: Mapping[str, Callable[[Any], Any]] = {
     "mean": str,
     "variance": float,
-    "unknown": float,
     "observed": str,
-    "novel": float,
     "values": _counts,
 }
 """What reads the value that a field has for an attribute."""

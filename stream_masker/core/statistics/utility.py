@@ -1,33 +1,23 @@
 """Utility: what masking preserves, by the metrics of 2017, section 5, from statistics before and after masking.
 
-Masking moves means, dispersions and correlations by design. So each metric is compared with its expectation: the
-mechanism masks such records again with the statistics of the window. Around the expectation is the null band of two
-random samples. Beyond it, the masks of the window are worse than its statistics explain.
+Masking moves means, dispersions and correlations by design. So the masks are also compared with those that the
+mechanism makes of such records with the statistics of the window. What drifts from these beyond chance is worse than
+the statistics explain.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from itertools import combinations
 from typing import Any
 
 from stream_masker.core.batch import Distortion
 from stream_masker.core.distance import Distance
 from stream_masker.core.statistics.counts import Counts
-from stream_masker.core.statistics.drift import (
-    ACT_BEYOND_BAND,
-    Figure,
-    Verdict,
-    changes,
-    check_comparable,
-    limit_level,
-    null_bands,
-    worst,
-)
+from stream_masker.core.statistics.drift import Drift, Verdict, drift_between
 from stream_masker.core.statistics.summary import Statistics
-from stream_masker.core.statistics.windows import Windows
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,26 +56,24 @@ class PairUtility:
 class Utility:
     """Utility of a masked window. ``pairs``: attributes i < j.
 
-    ``figures``: ``mean_distance`` and ``variance_error`` by attribute, as ``mean`` and ``variance``, and
-    ``correlation_error`` by the names of a pair with a comma, as ``correlation``; each with the band that the mechanism
-    is expected to stay in, and a verdict. Empty if no masks were expected.
+    ``expected``: by how much sMean, sVar and sdCor of the masks differ from those of the masks that the mechanism is
+    expected to make; None if no masks were expected.
     """
 
     attributes: Mapping[str, AttributeUtility]
     pairs: Mapping[tuple[str, str], PairUtility]
-    figures: Mapping[str, Mapping[str, Figure]] = field(default_factory=dict)
+    expected: Drift | None = None
 
     @property
     def verdict(self) -> Verdict | None:
-        """The most serious verdict of all figures; None if there are none."""
-        figures = [figure for each in self.figures.values() for figure in each.values()]
-        return worst(figures) if figures else None
+        """The verdict on the masks; None if no masks were expected."""
+        return None if self.expected is None else self.expected.verdict
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON-serialisable form: attributes by name, pairs as a list."""
         return {
             "verdict": self.verdict,
-            "figures": {name: {kind: asdict(one) for kind, one in each.items()} for name, each in self.figures.items()},
+            "expected": None if self.expected is None else self.expected.to_dict(),
             "attributes": {name: asdict(measured) for name, measured in self.attributes.items()},
             "pairs": [{"attributes": list(pair), **asdict(measured)} for pair, measured in self.pairs.items()],
         }
@@ -106,39 +94,27 @@ def utility(
 
     * ``distortions``, ``distances``: one per attribute, in their order.
     * ``alpha``: the noise level, of all attributes or of each by name.
-    * ``expected``: the statistics of masks that the mechanism makes of such records. ``counts``: those of the masked
-      window. With both, the metrics have verdicts.
-    * ``comparisons``: how many verdicts there are of the window; they are corrected for it.
+    * ``expected``: the statistics of masks that the mechanism makes of such records; None for no verdict. ``counts``:
+      those of the masked window, for the pairs. ``comparisons``: see ``drift_between``.
 
-    Raises StatisticsError for statistics of different attributes or taxonomies.
+    Raises StatisticsError for statistics of different attributes.
     """
-    check_comparable(original, masked, distances)
-    names = original.attributes
+    changes = masked.correlation_change(original)
+    names, attributes, pairs = original.attributes, {}, {}
     growth = {name: 1.0 + (alpha[name] if isinstance(alpha, Mapping) else alpha) for name in names}
-    found = changes(original, masked, distances, growth)
-    attributes = {
-        name: AttributeUtility(
-            mean_distance=found[name,]["mean"],
+    for name, distortion, d in zip(names, distortions, distances, strict=True):
+        attributes[name] = AttributeUtility(
+            mean_distance=d(masked.mean[name], original.mean[name]),
             variance=masked.variance[name],
-            variance_error=found[name,]["variance"],
+            variance_error=abs(masked.variance[name] - growth[name] * original.variance[name]),
             rmse_actual=math.sqrt(distortion.squared_distance / max(1, distortion.values)),
             rmse_target=math.sqrt(distortion.squared_noise / max(1, distortion.values)),
         )
-        for name, distortion in zip(names, distortions, strict=True)
-    }
-    pairs = {}
     for (i, a), (j, b) in combinations(enumerate(names), 2):
-        before, after = float(original.covariance[i, j]), float(masked.covariance[i, j])
-        error = abs(after - math.sqrt(growth[a] * growth[b]) * before)
-        pairs[a, b] = PairUtility(after, error, float(masked.correlation[i, j]), found[a, b]["correlation"])
-    figures: dict[str, dict[str, Figure]] = {}
-    if expected is not None and counts is not None:
-        level = limit_level(comparisons * (2 * len(names) + len(pairs)))
-        windows = [Windows(name, expected, masked, d) for name, d in zip(names, distances, strict=True)]
-        usual = changes(original, expected, distances, growth)
-        for which, bands in null_bands(windows, counts, level).items():
-            of_which = figures[", ".join(which)] = {}
-            for kind, null in bands.items():
-                often, rare, limit = (usual[which][kind] + part for part in null)
-                of_which[kind] = Figure.of(found[which][kind], (often, rare, limit), limit + ACT_BEYOND_BAND)
-    return Utility(attributes, pairs, figures)
+        after, error = float(masked.correlation[i, j]), float(changes[i, j])
+        covariance, factor = float(masked.covariance[i, j]), math.sqrt(growth[a] * growth[b])
+        pairs[a, b] = PairUtility(covariance, abs(covariance - factor * float(original.covariance[i, j])), after, error)
+    if expected is None:
+        return Utility(attributes, pairs)
+    drift = drift_between(expected, masked, distances, counts, comparisons=comparisons, are_masks=True)
+    return Utility(attributes, pairs, drift)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,8 +27,15 @@ DRAWS, FREQUENT, MOST_MOVED = 200, 32, 5
 """The number of random divisions, of the values whose ancestors can be their sMean, and of the classes that are named
 at each level."""
 
+ROWS_AT_ONCE = 1_024
+"""The number of rows of a matrix of distances that are held at once."""
+
 MOST_VALUES = 1_000
 """The number of frequent values by which the deviation of sdCor is estimated."""
+
+
+Measured: TypeAlias = tuple[str, Float64Array]
+"""The name of a figure, and (1 + draws,) what it is for two windows, and for random divisions of their values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +52,8 @@ class Moved:
 class Windows:
     """The values of an attribute in two windows.
 
-    ``positions``: (k,) int32, ascending, the concepts of either window. ``counts``: (2, k) int64, older window first;
-    ``draws``: (draws, 2, k), the same of random divisions. ``records``: the numbers of events.
+    ``positions``: (k,) int32, ascending, the concepts of either window. ``counts``: (1 + draws, 2, k) int64, those of
+    the older and of the newer window, and the same of random divisions. ``records``: the numbers of events.
     """
 
     def __init__(self, name: str, before: Statistics, now: Statistics, d: Distance) -> None:
@@ -56,51 +63,47 @@ class Windows:
             raise StatisticsError(f"the statistics of {name} have no counts of values: compute them again")
         self.name, self.d, self.records, tau = name, d, (before.records, now.records), d.taxonomy
         self._means, every = tau.encode([before.mean[name], now.mean[name]]), np.zeros((2, len(tau)), np.int64)
+        self._change = abs(now.variance[name] - before.variance[name])
         for counts, window in zip(every, both, strict=True):
             counts[tau.encode([*window])] = [*window.values()]
         self.positions: Int32Array = np.flatnonzero(every.any(axis=0)).astype(np.int32)
-        self.counts: Int64Array = every[:, self.positions]
+        own, rng = every[:, self.positions], np.random.default_rng([before.version, now.version])
         self._is_novel = ~unpack_observed(before.observed[name], len(tau))[self.positions]
-        rng, total = np.random.default_rng([before.version, now.version]), self.counts.sum(axis=0)
-        older = rng.multivariate_hypergeometric(total, int(self.counts[0].sum()), DRAWS, method="marginals")
-        self.draws = np.stack([older, total - older], axis=1)
+        older = rng.multivariate_hypergeometric(own.sum(axis=0), int(own[0].sum()), DRAWS, method="marginals")
+        self.counts: Int64Array = np.stack([[own[0], *older], [own[1], *own.sum(axis=0) - older]], axis=1)
 
-    def shares(self, least: int) -> Iterator[tuple[str, float, Float64Array]]:
-        """Yield the name of each figure of shares, its value, and (draws,) what it is in the random divisions.
-
-        ``least``: the least number of values of a class that counts on its own, and of all novel values together.
-        """
-        for level, labels in self._levels:
-            group = merged(labels, self.counts, max(LEAST_EXPECTED, least))
-            own, drawn = by_group(group, self.counts), by_group(group, self.draws)
-            for name, measure in (("psi", stability_index), ("divergence", jensen_shannon)):
-                yield f"{name}_{level}", float(measure(own)), measure(drawn)
-        distances = self.d.matrix(self.positions).astype(np.float32)
-        (energy,) = energy_distance(self.counts[None], distances)
-        yield "energy", float(energy), energy_distance(self.draws, distances)
-        novel, drawn = int(self.counts[1] @ self._is_novel), shares_of(self.draws)[:, 1] * (self.draws[:, 0] == 0)
-        yield "novel", novel / int(self.counts[1].sum()) if novel >= least else 0.0, drawn.sum(axis=1)
-
-    def moments(self) -> dict[str, Float64Array]:
-        """Return (draws,) the differences of sMean and of sVar in the random divisions.
-
-        The sMean of a division is an ancestor of a frequent value.
-        """
-        tau, often = self.d.taxonomy, np.argsort(-self.counts.sum(axis=0), kind="stable")[:FREQUENT]
+    def moments(self) -> Iterator[Measured]:
+        """Yield the differences of sMean and of sVar; the sMean of a division is an ancestor of a frequent value."""
+        tau, often = self.d.taxonomy, np.argsort(-self.counts[0].sum(axis=0), kind="stable")[:FREQUENT]
         candidates = np.union1d(self._means, tau.closure.above(self.positions[often])[1])
         to_values, among = self.d.between(self.positions, candidates), self.d.matrix(candidates)
-        shares = shares_of(self.draws)  # tensordot makes one product of matrices of them, instead of one a division
-        mean = np.argmin(np.tensordot(shares, to_values, 1), axis=2)
-        squares = np.tensordot(shares, to_values**2, 1)
+        shares = shares_of(self.counts[1:])
+        totals, squares = (np.tensordot(shares, each, 1) for each in (to_values, to_values**2))  # one product each
+        mean = np.argmin(totals, axis=2)
         variances = np.take_along_axis(squares, mean[..., None], axis=2)[..., 0]
-        return {"mean": among[mean[:, 0], mean[:, 1]], "variance": abs(variances[:, 1] - variances[:, 0])}
+        yield "mean", np.append(self.d.pairs(*self._means[:, None]), among[mean[:, 0], mean[:, 1]])
+        yield "variance", np.append(self._change, abs(variances[:, 1] - variances[:, 0]))
+
+    def shares(self, least: int) -> Iterator[Measured]:
+        """Yield the figures of shares; ``least``: the least number of values of a class that counts on its own, and of
+        all novel values together."""
+        for level, labels in self._levels:
+            counts = by_group(merged(labels, self.counts[0], max(LEAST_EXPECTED, least)), self.counts)
+            yield f"psi_{level}", stability_index(counts)
+            yield f"divergence_{level}", jensen_shannon(counts)
+        yield "energy", energy_distance(self.counts, self.d, self.positions)
+        older, newer = self.counts[:, 0], self.counts[:, 1]
+        novel = np.where(older == 0, newer, 0).sum(axis=1)
+        novel[0] = newer[0] @ self._is_novel
+        novel[0] *= novel[0] >= least
+        yield "novel", novel / newer.sum(axis=1)
 
     def moved(self, least: int) -> Iterator[Moved]:
         """Yield the classes that moved most, of those with ``least`` values in either window. Fewer count as 0."""
         for level, labels in self._levels:
             classes, group = np.unique(labels, return_inverse=True)
-            counts = by_group(group, self.counts)
-            seen = np.where(counts < least, 0, counts) / self.counts.sum(axis=1)[:, None]
+            counts = by_group(group, self.counts[0])
+            seen = np.where(counts < least, 0, counts) / counts.sum(axis=1)[:, None]
             change = abs(seen[1] - seen[0])
             most = [i for i in np.argsort(-change, kind="stable")[:MOST_MOVED].tolist() if change[i] > 0]
             for concept, i in zip(self.d.taxonomy.decode(classes[most]), most, strict=True):
@@ -158,11 +161,15 @@ def jensen_shannon(counts: NDArray[np.number]) -> Float64Array:
     return np.asarray(np.clip(0.5 * terms.sum(axis=(-2, -1)), 0.0, 1.0))
 
 
-def energy_distance(counts: Int64Array, distances: NDArray[np.float32]) -> Float64Array:
+def energy_distance(counts: Int64Array, d: Distance, positions: Int32Array) -> Float64Array:
     """Return (n,) float64: the energy distance of the two windows of each of n divisions, (n, 2, k)."""
-    shares = shares_of(counts)
+    shares, energy = shares_of(counts), np.zeros(len(counts))
     difference = (shares[:, 1] - shares[:, 0]).astype(np.float32)
-    return np.asarray(abs(np.einsum("nk,nk->n", difference @ distances, difference, dtype=np.float64)))
+    for start in range(0, positions.size, ROWS_AT_ONCE):
+        some = slice(start, start + ROWS_AT_ONCE)
+        distances = d.between(positions[some], positions).astype(np.float32)
+        energy += np.einsum("nk,nk->n", difference[:, some] @ distances, difference, dtype=np.float64)
+    return np.asarray(abs(energy))
 
 
 def correlation_null(
@@ -181,20 +188,17 @@ def correlation_null(
         return 0.0, 0.0
     sides = [Marginal.of(side, d) for side, d in zip(marginals(pair, size_b), (d_a, d_b), strict=True)]
     first, second = map(np.searchsorted, [side.positions for side in sides], np.divmod(pair.keys, size_b))
-    a, b = (side.centred().astype(np.float32) for side in sides)
-    own_a, own_b = ((side.weights / side.rows).astype(np.float32) for side in sides)
-    weights, table = pair.counts / pair.rows, np.zeros((own_a.size, own_b.size), np.float32)
+    a, b = (side.centred() for side in sides)
+    weights, table = pair.counts / pair.rows, np.zeros((len(a), len(b)))
     table[first, second] = weights
-    mixed = (a @ (table @ b))[first, second].astype(np.float64)
-    squares = (a**2 @ own_a)[first].astype(np.float64), (b**2 @ own_b)[second].astype(np.float64)
-    itself = np.diag(a)[first].astype(np.float64), np.diag(b)[second].astype(np.float64)
-    moments = np.array([weights @ mixed, weights @ squares[0], weights @ squares[1]])
-    terms = np.array([weights @ (itself[0] * itself[1]), weights @ itself[0] ** 2, weights @ itself[1] ** 2])
+    squares = [each**2 @ (side.weights / side.rows) for each, side in zip((a, b), sides, strict=True)]
+    products = np.stack([(a @ (table @ b))[first, second], squares[0][first], squares[1][second]])
+    own_a, own_b = a.diagonal()[first], b.diagonal()[second]
+    moments, terms = products @ weights, np.stack([own_a * own_b, own_a**2, own_b**2]) @ weights
     if moments.min() <= 0.0:
         return 0.0, 0.0
     law = np.maximum(moments - terms / now, 1e-3 * moments)
-    size = _correlation(moments)
-    influence = size * (mixed / moments[0] - 0.5 * squares[0] / moments[1] - 0.5 * squares[1] / moments[2])
+    influence = _correlation(moments) * ((1.0, -0.5, -0.5) / moments @ products)
     deviation = math.sqrt(float(weights @ influence**2) * (1.0 / before + 1.0 / now))
     return abs(_correlation(law + terms / before) - _correlation(law + terms / now)), deviation
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from itertools import combinations
 from typing import Final
 
-from stream_masker.core.statistics.drift import VERDICTS, Drift, Figure, Verdict
+from stream_masker.core.statistics.drift import VERDICTS, Drift
 from stream_masker.core.statistics.utility import Utility
 from stream_masker.pipeline.risk import VersionRisk
 from stream_masker.pipeline.seal import RefusalCause
@@ -14,7 +14,7 @@ from stream_masker.pipeline.versions import DataKind, Publish, Shown
 from stream_masker.service.observability.metrics import Metrics
 
 OF_A_VERSION: Final = (
-    *("svar", "sdcov", "sdcor", "smean", "novel_share"),
+    *("svar", "sdcov", "sdcor", "smean"),
     *("drift", "drift_limit", "drift_moved", "drift_verdict", "rmse", "unchanged_share"),
 )
 """The labelled metrics of a version. One without masks, or that no other precedes, does not have all of them."""
@@ -55,27 +55,20 @@ def set_window_metrics(metrics: Metrics, windows: Mapping[DataKind, Shown]) -> N
     original = windows["original"].statistics
     metrics.set("statistics_version", original.version)
     metrics.set("window_records", original.records)
-    for attribute, share in original.novel.items():
-        metrics.set("novel_share", share, attribute=attribute)
 
 
 def set_drift_metrics(metrics: Metrics, drift: Drift, against: str) -> None:
-    """Set the figures of the drift from the previous version or the baseline, their limits and verdicts."""
+    """Set the figures of the drift from the previous version, the baseline or the expected masks, and their limits."""
     figures = {(name, kind): figure for name, each in drift.attributes.items() for kind, figure in each.figures.items()}
     figures |= {(", ".join(pair), "correlation"): each for pair, each in drift.pairs.items()}
-    _set_figures(metrics, drift.verdict, figures, against)
+    metrics.set("drift_verdict", VERDICTS.index(drift.verdict), against=against)
+    for (attribute, kind), figure in figures.items():
+        metrics.set("drift", figure.value, attribute=attribute, figure=kind, against=against)
+        metrics.set("drift_limit", figure.limit, attribute=attribute, figure=kind, against=against)
     for attribute, each in drift.attributes.items() if against == "baseline" else ():
         for one in each.moved:
             labels = {"attribute": attribute, "level": one.level, "concept": one.concept, "label": one.label}
             metrics.set("drift_moved", one.now - one.before, **labels)
-
-
-def _set_figures(metrics: Metrics, verdict: Verdict, figures: Mapping[tuple[str, str], Figure], against: str) -> None:
-    """Set a verdict, and its figures by attribute and kind with their limits."""
-    metrics.set("drift_verdict", VERDICTS.index(verdict), against=against)
-    for (attribute, kind), figure in figures.items():
-        metrics.set("drift", figure.value, attribute=attribute, figure=kind, against=against)
-        metrics.set("drift_limit", figure.limit, attribute=attribute, figure=kind, against=against)
 
 
 def set_utility_metrics(metrics: Metrics, utility: Utility) -> None:
@@ -83,9 +76,8 @@ def set_utility_metrics(metrics: Metrics, utility: Utility) -> None:
     for attribute, own in utility.attributes.items():
         metrics.set("rmse", own.rmse_actual, attribute=attribute, kind="actual")
         metrics.set("rmse", own.rmse_target, attribute=attribute, kind="target")
-    if utility.verdict is not None:
-        judged = {(name, kind): figure for name, each in utility.figures.items() for kind, figure in each.items()}
-        _set_figures(metrics, utility.verdict, judged, "expected")
+    if utility.expected is not None:
+        set_drift_metrics(metrics, utility.expected, "expected")
 
 
 def set_risk_metrics(metrics: Metrics, version: VersionRisk) -> None:

@@ -191,9 +191,9 @@ class FileMasking:
         counts, causes = counted.counts, Counter(counted.causes)
         causes.update(event.problem for event in events if event.problem is not None)
         totals = FileTotals(masked=counts.records, rejected=causes)
-        found = zip(self.plan.attributes, counts.values, counts.unknown, counts.given, strict=True)
-        for attribute, values, unknown, codes in found:
-            totals.codes[attribute.name], lost = codes, codes - values.rows
+        found = zip(self.plan.attributes, counts.values, counted.unknown, counted.lost, strict=True)
+        for j, (attribute, values, unknown, lost) in enumerate(found):
+            totals.codes[attribute.name] = counts.events.get((j,), values).rows + lost
             if attribute.concepts.unknown == "suppress":
                 totals.suppressed[attribute.name] = lost
             elif attribute.concepts.unknown == "ancestor":

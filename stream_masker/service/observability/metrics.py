@@ -102,7 +102,6 @@ CALIBRATOR_METRICS = _declared(
     ("svar", Gauge, "attribute data", "Semantic variance (sVar), in [0, 1]."),
     ("sdcov", Gauge, "first second data", "Semantic distance covariance (sdCov), with sdVar as that of equal names."),
     ("sdcor", Gauge, "first second data", "Semantic distance correlation (sdCor), in [0, 1]."),
-    ("novel_share", Gauge, "attribute", "Share of the window's values that no earlier window held, in [0, 1]."),
     ("drift", Gauge, "attribute figure against", "A figure of drift, or of masks against the expected ones."),
     ("drift_limit", Gauge, "attribute figure against", "The value beyond which a figure of drift is not by chance."),
     ("drift_verdict", Gauge, "against", "The verdict on all figures of `drift`: 0 none, 1 watch, 2 act."),

@@ -35,9 +35,7 @@ def statistics(version: int) -> Statistics:
         covariance=np.array([[0.2]]),
         correlation=np.array([[1.0]]),
         projection=0.0,
-        unknown={"principal": 0.0},
         observed={"principal": ""},
-        novel={"principal": 0.0},
     )
 
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 
 
 class StreamMaskerError(Exception):
@@ -73,16 +72,6 @@ def name_some(names: tuple[str, ...], most: int = 5) -> str:
         return ""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ": " + ", ".join(names[:most]) + more
-
-
-@contextmanager
-def error_location(location: str) -> Iterator[None]:
-    """Prefix the message of an OntologyError that is raised inside, with the name of a file for instance."""
-    try:
-        yield
-    except OntologyError as error:
-        error.args = (f"{location}: {error}",)
-        raise
 
 
 def warn_caller(message: str, category: type[Warning]) -> None:

@@ -14,7 +14,7 @@ from support.data import SMALL, load
 from stream_masker import Ontology
 from stream_masker.errors import OntologyError
 
-CSV = 'concept,parent,label\nroot,,Root\na,root,Alpha\nb,root,"Beta, the second"\nc,a,Gamma\nc,b,Gamma\n'
+CSV = 'concept,parent,label\nroot,,Root\na,root,Alpha\nb,root,"Beta, the second"\nc,a,Gamma\nc,b,The third\n'
 
 HEAD = SMALL["hp.owl"].partition("<owl:Ontology")[0]
 """The beginning of a document in OWL."""
@@ -32,6 +32,7 @@ def test_variants_of_edge_lists_are_equivalent(tmp_path, name):
     onto = load(tmp_path / name, text.replace(",", separator).replace(f'"Beta{separator}', '"Beta,'))
     assert links(onto) == {("a", "root"), ("b", "root"), ("c", "a"), ("c", "b")}
     assert (onto.root, onto.label("b")) == ("root", "Beta, the second")
+    assert (onto.label("c"), onto.synonyms_of("c")) == ("Gamma", ("The third",))
 
 
 @pytest.mark.parametrize(
@@ -49,7 +50,7 @@ def test_parents_without_a_row_are_roots_if_no_concept_is_one(tmp_path, rows, ex
 def test_a_file_that_is_not_text_truncated_missing_or_unknown(tmp_path):
     (tmp_path / "bytes.csv").write_bytes("concept,parent\nr,\nMénière,r\n".encode("cp1252"))
     (tmp_path / "torn.csv.gz").write_bytes(gzip.compress(CSV.encode())[:-12])
-    reasons = {"bytes.csv": "is not UTF-8", "torn.csv.gz": "be read", "none.csv": "be opened"}
+    reasons = {"bytes.csv": "is not UTF-8", "torn.csv.gz": "be read", "none.csv": "be read: No such file"}
     for name, reason in reasons.items():
         with pytest.raises(OntologyError, match=rf"{name}:? .*{reason}"):
             Ontology.load(tmp_path / name)
@@ -164,12 +165,13 @@ def test_hierarchies_of_fhir(tmp_path, resource, expected):
 IRI = "http://purl.obolibrary.org/obo/HP_0000001"
 REFUSED = {
     "x.csv": [
-        ("", "first line must be"),
+        ("", "first line lacks the columns concept, parent"),
         ("concept,parent,label\n", "no concept"),
-        ("concept,parent\nr,\na,r\na,r\n", "line 4"),
-        ("concept,parent,label\nr,,R\na,r,A\na,r2,B\n", "line 4 gives a concept another"),
+        ("concept,parent\nr,\na,r\na,r\n", "same parent twice: a"),
+        ("concept,parent,label\nr,,R\na,r,Diabetes, type 2\n", "line 3 has 4 of 3 columns"),
         ("concept,parent\nr,\na,gone\n", "not concepts: gone"),
-        ("concept,parent\nr\n", "line 2"),
+        ("concept,parent\nr\n", "line 2 has 1 of 2"),
+        ("concept,parent\n,r\n", "a concept has an empty id"),
         ("concept,parent\nr,\n" + "a" * 200_000 + ",r\n", "field larger than"),
     ],
     "x.obo": [
@@ -194,7 +196,7 @@ REFUSED = {
         ('{"graphs": [1]}', "not an OBO Graph"),
         ('{"graphs": [{"nodes": [{"type": "CLASS", "id": 3}]}]}', "not an OBO Graph"),
         ('{"resourceType": "CodeSystem", "content": "not-present"}', "lists no concepts"),
-        ('{"resourceType": "CodeSystem", "concept": [{"code": "A"}, {"code": "A"}]}', "a code is given twice: A"),
+        ('{"resourceType": "CodeSystem", "concept": [{"code": "A"}, {"code": "A"}]}', "a concept is given twice: A"),
         ('{"resourceType": "CodeSystem", "concept": [{"code": 5}]}', "code must be a text"),
         ('{"resourceType": "Patient"}', "no CodeSystem of FHIR"),
     ],

@@ -8,7 +8,7 @@ from itertools import product
 from typing import BinaryIO, Final
 from xml.etree.ElementTree import Element, ParseError, XMLParser, parse
 
-from stream_masker.core.ontology.formats import Draft
+from stream_masker.core.ontology.draft import Draft
 from stream_masker.errors import OntologyError
 
 SYNONYM_KINDS: Final = ("inclusion", "preferredLong")

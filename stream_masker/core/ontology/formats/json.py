@@ -1,22 +1,41 @@
-"""Code systems of FHIR, in JSON."""
+"""Documents in JSON: code systems of FHIR, and OBO Graphs."""
 
 from __future__ import annotations
 
+import codecs
+import io
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeAlias
+from typing import Any, BinaryIO, TypeAlias
 
-from stream_masker.core.ontology.formats import Draft
+import orjson
+
+from stream_masker.core.ontology.draft import Draft
+from stream_masker.core.ontology.formats.packages import read_obo
 from stream_masker.errors import OntologyError
 
 Resource: TypeAlias = Mapping[str, Any]
 
 
-def read_code_system(resource: Resource) -> Draft:
+def read_json(file: BinaryIO) -> Draft:
+    """Read a CodeSystem of FHIR, or an OBO Graph. Raises OntologyError."""
+    content = file.read().removeprefix(codecs.BOM_UTF8)
+    try:
+        document = orjson.loads(content)
+    except orjson.JSONDecodeError as error:
+        raise OntologyError(f"line {error.lineno} is not valid JSON: {error.msg}") from None
+    if isinstance(document, dict) and document.get("resourceType") == "CodeSystem":
+        return _code_system(document)
+    if isinstance(document, dict) and document.get("graphs") and isinstance(document["graphs"], list):
+        return read_obo(io.BytesIO(content), "an OBO Graph")
+    raise OntologyError("the JSON is no OBO Graph, and no CodeSystem of FHIR")
+
+
+def _code_system(resource: Resource) -> Draft:
     """Read the concepts of a CodeSystem.
 
     The hierarchy is that of nested concepts and of the properties ``parent``, ``subsumedBy`` and ``child``. ``display``
     is the label, designations are synonyms. Several concepts without a parent get a common root, named like the
-    resource. Raises OntologyError.
+    resource.
     """
     name = str(resource.get("name") or resource.get("id") or "CodeSystem")
     draft = Draft(root=name, root_label=str(resource.get("title", "")))
@@ -33,7 +52,7 @@ def _add_concepts(draft: Draft, concepts: Iterable[Resource], parents: list[str]
     for concept in concepts:
         code = _text(concept, "code")
         if code in draft.labels:
-            raise OntologyError("a code is given twice", culprits=[code])
+            raise OntologyError("a concept is given twice", culprits=[code])
         draft.labels[code] = _text(concept, "display", "")
         draft.synonyms[code] = [_text(one, "value", "") for one in _objects(concept, "designation")]
         draft.parents.setdefault(code, []).extend(parents)

@@ -1,0 +1,178 @@
+"""Drafts of ontologies: what readers say of the concepts of a source, and the arrays that are made of it."""
+
+from __future__ import annotations
+
+import csv
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import chain
+
+import numpy as np
+
+from stream_masker.core.arrays import offsets_from_lengths, ranges
+from stream_masker.core.dtypes import Int32Array, Int64Array
+from stream_masker.core.ontology.store import Arrays, encoded_texts, text_index
+from stream_masker.errors import OntologyError
+
+
+@dataclass(slots=True)
+class Draft:
+    """The parents, the label and the synonyms of each concept id. The keys of ``parents`` are the concepts.
+
+    root, root_label: the id and the label of the concept to add above if several have no parent.
+    """
+
+    parents: dict[str, list[str]] = field(default_factory=dict)
+    labels: dict[str, str] = field(default_factory=dict)
+    synonyms: dict[str, list[str]] = field(default_factory=dict)
+    root: str = "ROOT"
+    root_label: str = ""
+
+    def add(self, concept: str, parents: Sequence[str], label: str, synonyms: Sequence[str]) -> None:
+        """Add a concept; parents that are named twice count once. Raises OntologyError if it was added before."""
+        if concept in self.parents:
+            raise OntologyError("a concept is given twice", culprits=[concept])
+        self.parents[concept] = list(dict.fromkeys(parents))
+        self.labels[concept] = label
+        self.synonyms[concept] = list(synonyms)
+
+
+@contextmanager
+def reading(source: object) -> Iterator[None]:
+    """Raise OntologyError, which names the source, for what is wrong with it and for files that cannot be read."""
+    try:
+        yield
+    except OntologyError as error:
+        error.args = (f"{source}: {error}",)
+        raise
+    except UnicodeDecodeError:
+        raise OntologyError(f"{source}: the file is not UTF-8 text") from None
+    except (OSError, EOFError, RuntimeError, csv.Error, zipfile.BadZipFile, zlib.error) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise OntologyError(f"{source}: the file cannot be read: {reason}") from None
+
+
+def arrays_of(draft: Draft) -> Arrays:
+    """Check that the links form a hierarchy, and return its concepts in order.
+
+    Raises OntologyError for no concept, an empty id, a parent that is no concept or given twice, or a cycle.
+    """
+    _add_common_root(draft)
+    ids = sorted(draft.parents)
+    children, parents = _links(ids, draft.parents)
+    levels = _levels(children, parents, len(ids))
+    order = np.concatenate([np.empty(0, np.int64), *levels])
+    if order.size < len(ids):
+        cycle = (ids[k] for k in _cycle(order, children, parents))
+        raise OntologyError("the is-a links form a cycle", culprits=cycle)
+    position = np.empty(order.size, np.int64)
+    position[order] = np.arange(order.size)
+    depth = np.repeat(np.arange(1, len(levels) + 1, dtype=np.int32), list(map(len, levels)))
+    upward = _compressed(position[children], position[parents], order.size)
+    downward = _compressed(position[parents], position[children], order.size)
+    ids = [ids[k] for k in order.tolist()]
+    labels = [draft.labels.get(concept, "") for concept in ids]
+    rows = [draft.synonyms.get(concept, ()) for concept in ids]
+    synonyms, counts = list(chain.from_iterable(rows)), np.fromiter(map(len, rows), np.int64, len(rows))
+    owners = np.concatenate((np.arange(len(ids)), np.arange(len(ids)), np.repeat(np.arange(len(ids)), counts)))
+    texts = *encoded_texts(ids), *encoded_texts(labels), *encoded_texts(synonyms), offsets_from_lengths(counts)
+    links = *upward, depth, *downward, *_closure(*upward, depth)
+    return Arrays._make((*texts, *links, *text_index([*ids, *labels, *synonyms], owners)))
+
+
+def _add_common_root(draft: Draft) -> None:
+    """Add the root of a draft above several concepts without a parent, under a name that is not used yet."""
+    tops = [concept for concept, parents in draft.parents.items() if not parents]
+    if len(tops) < 2:
+        return
+    root = draft.root
+    while root in draft.parents:
+        root = f"({root})"
+    draft.parents.update((concept, [root]) for concept in tops)
+    draft.parents[root] = []
+    draft.labels[root] = draft.root_label
+
+
+def _links(ids: Sequence[str], parents: Mapping[str, Sequence[str]]) -> tuple[Int64Array, Int64Array]:
+    """Return the indices of the child and of the parent of each link. ``ids``: ascending."""
+    if not ids:
+        raise OntologyError("the ontology holds no concept")
+    if "" in parents:
+        raise OntologyError("a concept has an empty id")
+    index = {concept: k for k, concept in enumerate(ids)}
+    above = [parents[concept] for concept in ids]
+    if unknown := sorted(set(chain.from_iterable(above)) - index.keys()):
+        raise OntologyError("these parents are not concepts", culprits=unknown)
+    if repeated := [concept for concept, own in zip(ids, above, strict=True) if len(set(own)) < len(own)]:
+        raise OntologyError("these concepts have the same parent twice", culprits=repeated)
+    counts = np.fromiter(map(len, above), np.int64, len(ids))
+    linked = np.fromiter(map(index.__getitem__, chain.from_iterable(above)), np.int64, int(counts.sum()))
+    return np.repeat(np.arange(len(ids)), counts), linked
+
+
+def _levels(children: Int64Array, parents: Int64Array, size: int) -> list[Int64Array]:
+    """Order concepts by depth, then by the place of the first parent in this order, then by index.
+
+    ``children[k]`` is-a ``parents[k]``. Return the concepts of each depth in turn; those in or below a cycle are
+    missing. A concept is as deep as the last of its parents is early (Kahn's algorithm, a level at a time).
+    """
+    offsets, below = _compressed(parents, children, size)
+    waiting = np.bincount(children, minlength=size)
+    first = np.full(size, size)
+    level, levels, placed = np.flatnonzero(waiting == 0), [], 0
+    while level.size:
+        levels.append(level)
+        lengths = offsets[level + 1] - offsets[level]
+        reached = below[ranges(offsets[level], lengths)]
+        np.minimum.at(first, reached, np.repeat(np.arange(placed, placed + level.size), lengths))
+        np.subtract.at(waiting, reached, 1)
+        placed += level.size
+        ready = np.unique(reached[waiting[reached] == 0])
+        level = ready[np.argsort(first[ready], kind="stable")]
+    return levels
+
+
+def _cycle(acyclic: Int64Array, children: Int64Array, parents: Int64Array) -> list[int]:
+    """Return the concepts of one cycle, each below the next one."""
+    import networkx as nx
+
+    kept = ~np.isin(children, acyclic) & ~np.isin(parents, acyclic)
+    network = nx.DiGraph(zip(children[kept].tolist(), parents[kept].tolist(), strict=True))
+    return [child for child, _ in nx.find_cycle(network)]
+
+
+def _compressed(rows: Int64Array, columns: Int64Array, size: int) -> tuple[Int64Array, Int32Array]:
+    """Compressed rows of the links (rows[k], columns[k]): offsets (size + 1,), and columns, ascending in each row."""
+    links = np.sort(rows * size + columns)
+    return offsets_from_lengths(np.bincount(rows, minlength=size)), (links % size).astype(np.int32)
+
+
+def _closure(
+    parent_offsets: Int64Array, parents: Int32Array, depth: Int32Array
+) -> tuple[Int64Array, Int32Array, Int32Array]:
+    """Return the ancestors of every concept, including itself: offsets (m + 1,), positions (descending), shortest
+    paths.
+
+    The ancestors of a concept are itself, at 0 links, and the ancestors of its parents, one link farther. ``depth``:
+    (m,) int32, ascending; that of every parent is smaller.
+    """
+    m, span = depth.size, int(depth[-1]) + 1
+    offsets, ancestors, paths = np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0, np.int32)
+    for level in np.split(np.arange(m), np.flatnonzero(np.diff(depth)) + 1):
+        counts = np.diff(parent_offsets[level[0] : level[-1] + 2])
+        above = parents[parent_offsets[level[0]] : parent_offsets[level[-1] + 1]]
+        lengths = offsets[above + 1] - offsets[above]
+        inherited = ranges(offsets[above], lengths)
+        owners = np.concatenate((level, np.repeat(np.repeat(level, counts), lengths))) - level[0]
+        reached = np.concatenate((level, ancestors[inherited]))
+        links = np.concatenate((np.zeros(level.size, np.int64), paths[inherited] + 1))
+        rows, shortest = np.divmod(np.sort((owners * m + (m - 1 - reached)) * span + links), span)
+        is_first = np.diff(rows, prepend=-1) > 0
+        owners, reached = np.divmod(rows[is_first], m)
+        offsets = np.concatenate((offsets, offsets[-1] + np.cumsum(np.bincount(owners))))
+        ancestors = np.concatenate((ancestors, (m - 1 - reached).astype(np.int32)))
+        paths = np.concatenate((paths, shortest[is_first].astype(np.int32)))
+    return offsets, ancestors, paths

@@ -55,7 +55,6 @@ WRONG = [
     (lambda: made(seed=b"x"), r"seed is 1 bytes: use at least 16 secret bytes, such as "),
     (lambda: made(distance=D), r"distance=WuPalmer\(.*\) is not allowed: use wu_palmer or log_taxonomic$"),
     (lambda: WuPalmer(D), r"taxonomy is of type WuPalmer: use a Taxonomy"),
-    (lambda: Ontology.load(5), r"source is of type int: use a name such as 'icd10cm'"),
     (lambda: Ontology.from_edges({"A1": "A"}), r"edges\[0\]='A1' is not allowed: use \(child, parent\)"),
     (lambda: ONTOLOGY.taxonomy("A1"), r"the concepts are one text: use a list of concept ids"),
     (lambda: Ontology.from_edges([("A", "B", "C")]), r"edges\[0\]=\('A', 'B', 'C'\) is not allowed"),

@@ -72,14 +72,13 @@ def arrays_of(draft: Draft) -> Arrays:
     position[order] = np.arange(order.size)
     depth = np.repeat(np.arange(1, len(levels) + 1, dtype=np.int32), list(map(len, levels)))
     upward = _compressed(position[children], position[parents], order.size)
-    downward = _compressed(position[parents], position[children], order.size)
     ids = [ids[k] for k in order.tolist()]
     labels = [draft.labels.get(concept, "") for concept in ids]
     rows = [draft.synonyms.get(concept, ()) for concept in ids]
     synonyms, counts = list(chain.from_iterable(rows)), np.fromiter(map(len, rows), np.int64, len(rows))
     owners = np.concatenate((np.arange(len(ids)), np.arange(len(ids)), np.repeat(np.arange(len(ids)), counts)))
     texts = *encoded_texts(ids), *encoded_texts(labels), *encoded_texts(synonyms), offsets_from_lengths(counts)
-    links = *upward, depth, *downward, *_closure(*upward, depth)
+    links = *upward, depth, *_closure(*upward)
     return Arrays._make((*texts, *links, *text_index([*ids, *labels, *synonyms], owners)))
 
 
@@ -150,29 +149,26 @@ def _compressed(rows: Int64Array, columns: Int64Array, size: int) -> tuple[Int64
     return offsets_from_lengths(np.bincount(rows, minlength=size)), (links % size).astype(np.int32)
 
 
-def _closure(
-    parent_offsets: Int64Array, parents: Int32Array, depth: Int32Array
-) -> tuple[Int64Array, Int32Array, Int32Array]:
+def _closure(parent_offsets: Int64Array, parents: Int32Array) -> tuple[Int64Array, Int32Array, Int32Array]:
     """Return the ancestors of every concept, including itself: offsets (m + 1,), positions (descending), shortest
     paths.
 
-    The ancestors of a concept are itself, at 0 links, and the ancestors of its parents, one link farther. ``depth``:
-    (m,) int32, ascending; that of every parent is smaller.
+    Step k has the pairs of a concept and an ancestor that k links lead to. The first step with a pair has its path.
     """
-    m, span = depth.size, int(depth[-1]) + 1
-    offsets, ancestors, paths = np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0, np.int32)
-    for level in np.split(np.arange(m), np.flatnonzero(np.diff(depth)) + 1):
-        counts = np.diff(parent_offsets[level[0] : level[-1] + 2])
-        above = parents[parent_offsets[level[0]] : parent_offsets[level[-1] + 1]]
-        lengths = offsets[above + 1] - offsets[above]
-        inherited = ranges(offsets[above], lengths)
-        owners = np.concatenate((level, np.repeat(np.repeat(level, counts), lengths))) - level[0]
-        reached = np.concatenate((level, ancestors[inherited]))
-        links = np.concatenate((np.zeros(level.size, np.int64), paths[inherited] + 1))
-        rows, shortest = np.divmod(np.sort((owners * m + (m - 1 - reached)) * span + links), span)
-        is_first = np.diff(rows, prepend=-1) > 0
-        owners, reached = np.divmod(rows[is_first], m)
-        offsets = np.concatenate((offsets, offsets[-1] + np.cumsum(np.bincount(owners))))
-        ancestors = np.concatenate((ancestors, (m - 1 - reached).astype(np.int32)))
-        paths = np.concatenate((paths, shortest[is_first].astype(np.int32)))
-    return offsets, ancestors, paths
+    counts = np.diff(parent_offsets)
+    m, steps = counts.size, []
+    owners = reached = np.arange(m)
+    while owners.size:
+        steps.append(owners * m + (m - 1 - reached))
+        links = ranges(parent_offsets[reached], counts[reached])
+        pairs = np.sort(np.repeat(owners, counts[reached]) * m + parents[links])
+        owners, reached = np.divmod(pairs[np.diff(pairs, prepend=-1) > 0], m)
+    span = len(steps)
+    pairs, paths = np.divmod(np.sort(np.concatenate([pairs * span + k for k, pairs in enumerate(steps)])), span)
+    is_first = np.diff(pairs, prepend=-1) > 0
+    owners, reached = np.divmod(pairs[is_first], m)
+    return (
+        offsets_from_lengths(np.bincount(owners)),
+        (m - 1 - reached).astype(np.int32),
+        paths[is_first].astype(np.int32),
+    )

@@ -40,8 +40,6 @@ class Ontology(Taxonomy):
 
         Raises OntologyError, whose message says where the problem is and names the concepts or files.
         """
-        if not isinstance(source, str | Path):
-            raise ParameterError(f"source is of type {type(source).__name__}: use a name such as 'icd10cm', or a path")
         with reading(source):
             key, parse = find_source(source)
             return cls(stored(key, lambda: arrays_of(parse())))

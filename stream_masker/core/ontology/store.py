@@ -7,11 +7,12 @@ import os
 import shutil
 import tempfile
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple, SupportsIndex, overload
+from typing import NamedTuple, SupportsIndex
 from zlib import crc32
 
 import numpy as np
@@ -25,7 +26,7 @@ class Arrays(NamedTuple):
     """The arrays of m concepts in position order (``Taxonomy``); each has a file of its name.
 
     ids, labels, synonyms: texts in UTF-8, each with the offsets of ``Texts``; ``synonym_rows``: the offsets of each
-    concept's synonyms. parents and children: compressed rows of positions. ancestors and paths: ``Closure``. checksums
+    concept's synonyms. parents: compressed rows of positions. ancestors and paths: ``Closure``. checksums
     and owners: ``text_index``.
     """
 
@@ -39,8 +40,6 @@ class Arrays(NamedTuple):
     parent_offsets: Int64Array
     parents: Int32Array
     depth: Int32Array
-    child_offsets: Int64Array
-    children: Int32Array
     closure_offsets: Int64Array
     ancestors: Int32Array
     paths: Int32Array
@@ -48,33 +47,25 @@ class Arrays(NamedTuple):
     owners: Int32Array
 
 
-class Texts(Sequence[str]):
-    """n texts, decoded on access: text k is the UTF-8 ``utf8[offsets[k]:offsets[k + 1]]``."""
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """n texts, decoded on access: text k is the UTF-8 ``utf8[offsets[k]:offsets[k + 1]]``.
 
-    def __init__(self, utf8: UInt8Array, offsets: Int64Array) -> None:
-        """utf8: (b,) uint8; offsets: (n + 1,) int64."""
-        self.utf8, self.offsets = utf8, offsets
+    utf8: (b,) uint8; offsets: (n + 1,) int64.
+    """
 
-    def decode(self, indices: Iterable[int]) -> list[str]:
-        """Return the texts at the given indices, 0 … n - 1. Raises IndexError."""
-        return list(map(self._text, indices))
+    utf8: UInt8Array
+    offsets: Int64Array
 
     def __len__(self) -> int:
         return self.offsets.size - 1
 
-    @overload
-    def __getitem__(self, index: SupportsIndex) -> str: ...
-    @overload
-    def __getitem__(self, index: slice) -> tuple[str, ...]: ...
-    def __getitem__(self, index: SupportsIndex | slice) -> str | tuple[str, ...]:
-        found = range(len(self))[index]
-        return tuple(self.decode(found)) if isinstance(found, range) else self._text(found)
+    def __getitem__(self, index: SupportsIndex) -> str:
+        k = range(len(self))[index]
+        return str(self.utf8.data[self.offsets[k] : self.offsets[k + 1]], "utf-8", "surrogatepass")
 
     def __iter__(self) -> Iterator[str]:
-        return map(self._text, range(len(self)))
-
-    def _text(self, index: int) -> str:
-        return str(self.utf8.data[self.offsets[index] : self.offsets[index + 1]], "utf-8", "surrogatepass")
+        return map(self.__getitem__, range(len(self)))
 
 
 def encoded_texts(texts: Sequence[str]) -> tuple[UInt8Array, Int64Array]:

@@ -47,7 +47,7 @@ class Taxonomy:
     were created.
 
     ids, labels: (m,) by position, decoded on access. depth: (m,) int32, the number of nodes on the **longest** path
-    from the root; that of the root is 1. parents and children: compressed rows, ascending. closure: the ancestors of
+    from the root; that of the root is 1. parents: compressed rows, ascending. closure: the ancestors of
     every concept, and the shortest paths to them. All arrays are read-only.
     """
 
@@ -55,8 +55,8 @@ class Taxonomy:
         """Nothing is checked: use ``Ontology.taxonomy`` to create a taxonomy."""
         self._arrays = own = Arrays._make(frozen_array(array) for array in arrays)
         self.ids, self.labels = Texts(own.ids, own.id_offsets), Texts(own.labels, own.label_offsets)
+        self._synonyms = Texts(own.synonyms, own.synonym_offsets)
         self.parent_offsets, self.parents, self.depth = own.parent_offsets, own.parents, own.depth
-        self.child_offsets, self.children = own.child_offsets, own.children
         self.closure = Closure(own.closure_offsets, own.ancestors, own.paths)
         self._positions: dict[str, int] = {}
 
@@ -92,7 +92,9 @@ class Taxonomy:
     @cached_property
     def leaf(self) -> BoolArray:
         """(m,) bool: whether each concept has no children."""
-        return frozen_array(np.diff(self.child_offsets) == 0)
+        leaf = np.ones(len(self), np.bool_)
+        leaf[self.parents] = False
+        return frozen_array(leaf)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -156,7 +158,7 @@ class Taxonomy:
 
     def decode(self, positions: Iterable[int] | NDArray[np.integer]) -> list[str]:
         """Return the concept ids at the given positions."""
-        return self.ids.decode(positions.tolist() if isinstance(positions, np.ndarray) else positions)
+        return [*map(self.ids.__getitem__, positions.tolist() if isinstance(positions, np.ndarray) else positions)]
 
     def label(self, concept: str) -> str:
         """Return the label of a concept, empty if it has none. Raises UnknownConceptError."""
@@ -164,8 +166,9 @@ class Taxonomy:
 
     def synonyms_of(self, concept: str) -> tuple[str, ...]:
         """Return the synonyms of a concept. Raises UnknownConceptError."""
-        own, c = self._arrays, self.position(concept)
-        return Texts(own.synonyms, own.synonym_offsets)[own.synonym_rows[c] : own.synonym_rows[c + 1]]
+        c = self.position(concept)
+        start, end = self._arrays.synonym_rows[c : c + 2]
+        return tuple(map(self._synonyms.__getitem__, range(start, end)))
 
     def depth_of(self, concept: str) -> int:
         """Return the number of nodes on the longest path from the root to a concept; that of the root is 1."""
@@ -178,8 +181,8 @@ class Taxonomy:
 
     def children_of(self, concept: str) -> tuple[str, ...]:
         """Return the direct specialisations of a concept."""
-        c = self.position(concept)
-        return tuple(self.decode(self.children[self.child_offsets[c] : self.child_offsets[c + 1]]))
+        links = np.flatnonzero(self.parents == self.position(concept))
+        return tuple(self.decode(np.searchsorted(self.parent_offsets, links, side="right") - 1))
 
     def ancestors_of(self, concept: str) -> dict[str, int]:
         """Return the concept and all its subsumers, deepest first, with the number of links on the shortest path to

@@ -23,7 +23,6 @@ _CATEGORY: Final = re.compile(r"[A-Z]\d\d")
 def read_claml(file: BinaryIO) -> Draft:
     """Read the classes with their superclasses, and the codes that modifiers make of them.
 
-    * A class without a superclass is below the classes that name it as their subclass.
     * Label: the preferred rubric; synonyms: the long preferred one and inclusions.
     * A class with modifiers (``ModifiedBy``) gets a child for each code of the first one, each of these a child for
       each code of the second one, and so on, unless the document lists the class itself. A modifier without a dot of a
@@ -41,16 +40,12 @@ def read_claml(file: BinaryIO) -> Draft:
         raise OntologyError("the XML is not ClaML: the document element must be ClaML")
     title = document.find("Title")
     draft = Draft(root="ClaML") if title is None else Draft(root=title.get("name") or "ClaML", root_label=_text(title))
-    classes = {_required(element, "code"): element for element in document.iter("Class")}
-    above: dict[str, list[str]] = {}
-    for code, element in classes.items():
-        for below in element.iter("SubClass"):
-            above.setdefault(_required(below, "code"), []).append(code)
+    classes: dict[str, Element] = {}
     for element in document.iter("Class"):
         code = _required(element, "code")
-        parents = _codes(element, "SuperClass") or above.get(code, [])
+        classes[code] = element
         synonyms = [text for kind in SYNONYM_KINDS for text in _rubrics(element, kind)]
-        draft.add(code, parents, next(_rubrics(element, "preferred"), ""), synonyms)
+        draft.add(code, _codes(element, "SuperClass"), next(_rubrics(element, "preferred"), ""), synonyms)
     modifiers: dict[str, dict[str, str]] = {}
     for element in document.iter("ModifierClass"):
         codes = modifiers.setdefault(_required(element, "modifier"), {})

@@ -12,9 +12,16 @@ from stream_masker.cli.options import ReportingCommand, config_option, informati
 from stream_masker.core.mechanisms import MECHANISMS
 from stream_masker.core.window import joined
 from stream_masker.errors import ServiceError
-from stream_masker.evaluation.candidates import AS_CONFIGURED, NOISE_LEVELS, Candidate, candidates
 from stream_masker.evaluation.dataset import DataSet, sampled
-from stream_masker.evaluation.measurement import Limits, evaluate, recommend
+from stream_masker.evaluation.measurement import (
+    AS_CONFIGURED,
+    NOISE_LEVELS,
+    Candidate,
+    Limits,
+    candidates,
+    evaluate,
+    recommend,
+)
 from stream_masker.evaluation.report import report_data, report_html
 from stream_masker.service.configuration import Configuration, load_configuration
 from stream_masker.service.configuration.build import mechanism_parameters

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stream_masker.errors import ServiceError, installation_of
-from stream_masker.evaluation.candidates import AS_CONFIGURED
-from stream_masker.evaluation.measurement import Evaluation, Measurement, Recommendation
+from stream_masker.evaluation.measurement import AS_CONFIGURED, Evaluation, Measurement, Recommendation
 from stream_masker.summary import three_sentences
 
 if TYPE_CHECKING:

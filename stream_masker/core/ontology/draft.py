@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
@@ -20,24 +20,27 @@ from stream_masker.errors import OntologyError
 
 @dataclass(slots=True)
 class Draft:
-    """The parents, the label and the synonyms of each concept id. The keys of ``parents`` are the concepts.
+    """The parents and the names of each concept id: its label, and then its synonyms.
 
     root, root_label: the id and the label of the concept to add above if several have no parent.
     """
 
-    parents: dict[str, list[str]] = field(default_factory=dict)
-    labels: dict[str, str] = field(default_factory=dict)
-    synonyms: dict[str, list[str]] = field(default_factory=dict)
     root: str = "ROOT"
     root_label: str = ""
+    parents: dict[str, list[str]] = field(default_factory=dict)
+    names: dict[str, list[str]] = field(default_factory=dict)
 
-    def add(self, concept: str, parents: Sequence[str], label: str, synonyms: Sequence[str]) -> None:
-        """Add a concept; parents that are named twice count once. Raises OntologyError if it was added before."""
-        if concept in self.parents:
-            raise OntologyError("a concept is given twice", culprits=[concept])
-        self.parents[concept] = list(dict.fromkeys(parents))
-        self.labels[concept] = label
-        self.synonyms[concept] = list(synonyms)
+    def add(self, concept: str, parents: Iterable[str] = (), names: Iterable[str] = ()) -> None:
+        """Add a concept, or parents and names of one; each counts once, and empty names do not count.
+
+        Raises OntologyError for what is not a text.
+        """
+        above, named = [*parents], [name for name in names if name]
+        if not all(isinstance(text, str) for text in (concept, *above, *named)):
+            raise OntologyError("a concept, a parent or a name is not a text")
+        for own, new in ((self.parents, above), (self.names, named)):
+            known = own.setdefault(concept, [])
+            known += [text for text in dict.fromkeys(new) if text not in known]
 
 
 @contextmanager
@@ -58,7 +61,7 @@ def reading(source: object) -> Iterator[None]:
 def arrays_of(draft: Draft) -> Arrays:
     """Check that the links form a hierarchy, and return its concepts in order.
 
-    Raises OntologyError for no concept, an empty id, a parent that is no concept or given twice, or a cycle.
+    Raises OntologyError for no concept, an empty id, a parent that is no concept, or a cycle.
     """
     _add_common_root(draft)
     ids = sorted(draft.parents)
@@ -73,8 +76,8 @@ def arrays_of(draft: Draft) -> Arrays:
     depth = np.repeat(np.arange(1, len(levels) + 1, dtype=np.int32), list(map(len, levels)))
     upward = _compressed(position[children], position[parents], order.size)
     ids = [ids[k] for k in order.tolist()]
-    labels = [draft.labels.get(concept, "") for concept in ids]
-    rows = [draft.synonyms.get(concept, ()) for concept in ids]
+    labels = [next(iter(draft.names[concept]), "") for concept in ids]
+    rows = [draft.names[concept][1:] for concept in ids]
     synonyms, counts = list(chain.from_iterable(rows)), np.fromiter(map(len, rows), np.int64, len(rows))
     owners = np.concatenate((np.arange(len(ids)), np.arange(len(ids)), np.repeat(np.arange(len(ids)), counts)))
     texts = *encoded_texts(ids), *encoded_texts(labels), *encoded_texts(synonyms), offsets_from_lengths(counts)
@@ -90,9 +93,9 @@ def _add_common_root(draft: Draft) -> None:
     root = draft.root
     while root in draft.parents:
         root = f"({root})"
-    draft.parents.update((concept, [root]) for concept in tops)
-    draft.parents[root] = []
-    draft.labels[root] = draft.root_label
+    for concept in tops:
+        draft.add(concept, [root])
+    draft.add(root, [], [draft.root_label])
 
 
 def _links(ids: Sequence[str], parents: Mapping[str, Sequence[str]]) -> tuple[Int64Array, Int64Array]:
@@ -105,8 +108,6 @@ def _links(ids: Sequence[str], parents: Mapping[str, Sequence[str]]) -> tuple[In
     above = [parents[concept] for concept in ids]
     if unknown := sorted(set(chain.from_iterable(above)) - index.keys()):
         raise OntologyError("these parents are not concepts", culprits=unknown)
-    if repeated := [concept for concept, own in zip(ids, above, strict=True) if len(set(own)) < len(own)]:
-        raise OntologyError("these concepts have the same parent twice", culprits=repeated)
     counts = np.fromiter(map(len, above), np.int64, len(ids))
     linked = np.fromiter(map(index.__getitem__, chain.from_iterable(above)), np.int64, int(counts.sum()))
     return np.repeat(np.arange(len(ids)), counts), linked

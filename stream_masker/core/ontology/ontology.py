@@ -54,17 +54,18 @@ class Ontology(Taxonomy):
         """Build an ontology from (child, parent) links. The concept without a parent is the root.
 
         A root is added above several of them, as by ``load``. ``labels``, ``synonyms``: by concept id. Raises
-        ParameterError for a link that is not a pair of texts, and OntologyError for no link, a link that occurs twice,
-        or a cycle.
+        ParameterError for a link that is not a pair of texts, and OntologyError for no link or a cycle.
         """
-        draft = Draft({}, dict(labels or {}), {concept: [*names] for concept, names in (synonyms or {}).items()})
+        draft = Draft()
         for index, link in enumerate(edges):
             match link:
                 case (str(child), str(parent)):
-                    draft.parents.setdefault(parent, [])
-                    draft.parents.setdefault(child, []).append(parent)
+                    draft.add(parent)
+                    draft.add(child, [parent])
                 case _:
                     raise ParameterError(f"edges[{index}]={link!r} is not allowed: use (child, parent), both texts")
+        for concept in draft.parents:
+            draft.add(concept, [], [(labels or {}).get(concept, ""), *(synonyms or {}).get(concept, ())])
         return cls(arrays_of(draft))
 
     @classmethod
@@ -73,8 +74,8 @@ class Ontology(Taxonomy):
         ``synonyms``, if there are any. Raises OntologyError like ``from_edges``."""
         draft = Draft()
         for concept, facts in network.nodes.items():
-            parents = list(network.successors(concept))
-            draft.add(concept, parents, facts.get("label", ""), facts.get("synonyms", ()))
+            names = [facts.get("label", ""), *facts.get("synonyms", ())]
+            draft.add(concept, network.successors(concept), names)
         return cls(arrays_of(draft))
 
     def to_networkx(self) -> nx.DiGraph[str]:
@@ -115,5 +116,5 @@ class Ontology(Taxonomy):
         draft, inside = Draft(), set(concepts := self.decode(positions))
         for concept in concepts:
             parents = [parent for parent in self.parents_of(concept) if parent in inside]
-            draft.add(concept, parents, self.label(concept), self.synonyms_of(concept))
+            draft.add(concept, parents, [self.label(concept), *self.synonyms_of(concept)])
         return type(self)(arrays_of(draft))

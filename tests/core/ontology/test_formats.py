@@ -167,7 +167,6 @@ REFUSED = {
     "x.csv": [
         ("", "first line lacks the columns concept, parent"),
         ("concept,parent,label\n", "no concept"),
-        ("concept,parent\nr,\na,r\na,r\n", "same parent twice: a"),
         ("concept,parent,label\nr,,R\na,r,Diabetes, type 2\n", "line 3 has 4 of 3 columns"),
         ("concept,parent\nr,\na,gone\n", "not concepts: gone"),
         ("concept,parent\nr\n", "line 2 has 1 of 2"),
@@ -188,7 +187,6 @@ REFUSED = {
         ("<ClaML>", "line 1 is not well-formed XML"),
         ("<other/>", "the document element must be ClaML"),
         ("<ClaML><Class/></ClaML>", "Class needs code"),
-        ('<ClaML><Class code="A"/><Class code="A"/></ClaML>', "a concept is given twice: A"),
     ],
     "x.json": [
         *((text, "is not valid JSON") for text in ("{", "[" * 100_000)),
@@ -196,8 +194,8 @@ REFUSED = {
         ('{"graphs": [1]}', "not an OBO Graph"),
         ('{"graphs": [{"nodes": [{"type": "CLASS", "id": 3}]}]}', "not an OBO Graph"),
         ('{"resourceType": "CodeSystem", "content": "not-present"}', "lists no concepts"),
-        ('{"resourceType": "CodeSystem", "concept": [{"code": "A"}, {"code": "A"}]}', "a concept is given twice: A"),
-        ('{"resourceType": "CodeSystem", "concept": [{"code": 5}]}', "code must be a text"),
+        ('{"resourceType": "CodeSystem", "concept": [{"code": 5}]}', "a concept, a parent or a name is not a text"),
+        ('{"resourceType": "CodeSystem", "concept": [{}]}', "not valid FHIR: KeyError: 'code'"),
         ('{"resourceType": "Patient"}', "no CodeSystem of FHIR"),
     ],
 }

@@ -72,8 +72,8 @@ def assert_is_the_release(onto):
     assert tau.parents_of(str(MENIERE)) == (str(DISEASE), str(EAR))
     labels = [onto.label(concept) for concept in tau.ids]
     assert labels == ["SNOMED CT Concept", "", "Øresygdom", "Ménière's disease (disorder)"]
-    synonyms = ["Endolymphatic hydrops", "Enfermedad de Ménière", "Ménière's disease"]
-    assert sorted(onto.synonyms_of(str(MENIERE))) == synonyms
+    spanish = ["Enfermedad de Ménière", "Enfermedad de Ménière (trastorno)"]
+    assert sorted(onto.synonyms_of(str(MENIERE))) == ["Endolymphatic hydrops", *spanish, "Ménière's disease"]
 
 
 @pytest.mark.parametrize(("end", "encoding"), [("\r\n", "utf-8-sig"), ("\n", "utf-8")])
@@ -106,7 +106,6 @@ BAD = [
     (lambda r: r.links.append(link_row(EAR, 42)), "these parents are not concepts: 42$"),
     (lambda r: r.links.append(link_row(DISEASE, MENIERE)), r"form a cycle: \d+, \d+(, \d+)?$"),
     (lambda r: r.concepts.append(concept_row(7, 1)), "only the root 138875005 may lack: 7$"),
-    (lambda r: r.concepts.append(concept_row(EAR, 1)), "a concept is given twice: 25906001$"),
     (lambda r: swap(r.links, 1, snomed.CONCEPT), "first line lacks the columns active, sourceId"),
     (lambda r: swap(r.terms, 4, r.terms[3][:60]), "Description.*: line 4 has 8 of 9 columns"),
 ]

@@ -11,7 +11,8 @@ from xml.etree.ElementTree import Element, ParseError, XMLParser, parse
 from stream_masker.core.ontology.draft import Draft
 from stream_masker.errors import OntologyError
 
-SYNONYM_KINDS: Final = ("inclusion", "preferredLong")
+NAME_KINDS: Final = ("preferred", "inclusion", "preferredLong")
+"""The rubrics with names: the label first."""
 
 UNMODIFIED_KINDS: Final = frozenset({"component", "chapter", "block"})
 """Classes whose modifiers make no codes, such as the qualifiers of ICF."""
@@ -39,13 +40,13 @@ def read_claml(file: BinaryIO) -> Draft:
     if document.tag != "ClaML":
         raise OntologyError("the XML is not ClaML: the document element must be ClaML")
     title = document.find("Title")
-    draft = Draft(root="ClaML") if title is None else Draft(root=title.get("name") or "ClaML", root_label=_text(title))
+    draft = Draft("ClaML") if title is None else Draft(title.get("name") or "ClaML", _text(title))
     classes: dict[str, Element] = {}
     for element in document.iter("Class"):
         code = _required(element, "code")
         classes[code] = element
-        synonyms = [text for kind in SYNONYM_KINDS for text in _rubrics(element, kind)]
-        draft.add(code, _codes(element, "SuperClass"), next(_rubrics(element, "preferred"), ""), synonyms)
+        names = [text for kind in NAME_KINDS for text in _rubrics(element, kind)]
+        draft.add(code, _codes(element, "SuperClass"), names)
     modifiers: dict[str, dict[str, str]] = {}
     for element in document.iter("ModifierClass"):
         codes = modifiers.setdefault(_required(element, "modifier"), {})
@@ -81,8 +82,7 @@ def _add_code(draft: Draft, base: str, code: str, modifier: str, text: str) -> s
     else:
         concept = f"{base}.{code}" if modifier.endswith("_4") else f"{base}.X{code}"
     if concept not in draft.parents:
-        label = ": ".join(part for part in (draft.labels[base], text) if part)
-        draft.add(concept, [base], label, [])
+        draft.add(concept, [base], [": ".join([*draft.names[base][:1], *([text] if text else [])])])
     return concept
 
 

@@ -38,41 +38,25 @@ def _code_system(resource: Resource) -> Draft:
     resource.
     """
     name = str(resource.get("name") or resource.get("id") or "CodeSystem")
-    draft = Draft(root=name, root_label=str(resource.get("title", "")))
-    _add_concepts(draft, _objects(resource, "concept"), [])
+    draft = Draft(name, str(resource.get("title", "")))
+    try:
+        _add_concepts(draft, resource.get("concept", ()), [])
+    except (AttributeError, KeyError, TypeError) as error:
+        raise OntologyError(f"the CodeSystem is not valid FHIR: {type(error).__name__}: {error}") from None
     if not draft.parents:
         raise OntologyError("the CodeSystem lists no concepts: use a complete one")
-    for concept, parents in draft.parents.items():
-        draft.parents[concept] = list(dict.fromkeys(parents))
     return draft
 
 
 def _add_concepts(draft: Draft, concepts: Iterable[Resource], parents: list[str]) -> None:
     """Add concepts and what is nested in them. The nesting of JSON is limited when it is read, so recursion is too."""
     for concept in concepts:
-        code = _text(concept, "code")
-        if code in draft.labels:
-            raise OntologyError("a concept is given twice", culprits=[code])
-        draft.labels[code] = _text(concept, "display", "")
-        draft.synonyms[code] = [_text(one, "value", "") for one in _objects(concept, "designation")]
-        draft.parents.setdefault(code, []).extend(parents)
-        for item in _objects(concept, "property"):
-            if item.get("code") in {"parent", "subsumedBy"} and "valueCode" in item:
-                draft.parents[code].append(_text(item, "valueCode"))
-            elif item.get("code") == "child" and "valueCode" in item:
-                draft.parents.setdefault(_text(item, "valueCode"), []).append(code)
-        _add_concepts(draft, _objects(concept, "concept"), [code])
-
-
-def _objects(resource: Resource, name: str) -> list[Resource]:
-    objects = resource.get(name) or []
-    if not isinstance(objects, list) or not all(isinstance(one, Mapping) for one in objects):
-        raise OntologyError(f"the resource is not valid FHIR: {name} must be a list of objects")
-    return objects
-
-
-def _text(resource: Resource, name: str, default: str | None = None) -> str:
-    value = resource.get(name, default)
-    if not isinstance(value, str):
-        raise OntologyError(f"the resource is not valid FHIR: {name} must be a text")
-    return value
+        code, designations = concept["code"], concept.get("designation", ())
+        draft.add(code, parents, [concept.get("display", ""), *(one["value"] for one in designations)])
+        for item in concept.get("property", ()):
+            match item:
+                case {"code": "parent" | "subsumedBy", "valueCode": parent}:
+                    draft.add(code, [parent])
+                case {"code": "child", "valueCode": child}:
+                    draft.add(child, [code])
+        _add_concepts(draft, concept.get("concept", ()), [code])

@@ -25,7 +25,7 @@ def read_obo(file: BinaryIO, kind: str = "OBO", root: str = "ROOT") -> Draft:
         from pronto.ontology import Ontology
     except ImportError:
         raise OntologyError(f"{kind} needs pronto: {installation_of('ontologies')}") from None
-    draft = Draft(root=root)
+    draft = Draft(root)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -34,7 +34,7 @@ def read_obo(file: BinaryIO, kind: str = "OBO", root: str = "ROOT") -> Draft:
             if not term.obsolete:
                 parents = [parent.id for parent in term.superclasses(distance=1, with_self=False)]
                 synonyms = [synonym.description for synonym in term.synonyms] + sorted(term.alternate_ids)
-                draft.add(term.id, parents, term.name or "", synonyms)
+                draft.add(term.id, parents, [term.name or "", *synonyms])
     except UNREADABLE as error:
         reason = " ".join(str(error).split())
         raise OntologyError(f"the document is not {kind}: {type(error).__name__}: {reason}") from None
@@ -53,7 +53,8 @@ def read_icd10cm() -> Draft:
     import simple_icd_10_cm as icd
 
     root = "ICD10CM"
-    draft = Draft({root: []}, {root: "ICD-10-CM"})
+    draft = Draft()
+    draft.add(root, [], ["ICD-10-CM"])
     for code in icd.get_all_codes(with_dots=True):
         parent = icd.get_parent(code) or root
         concept = code
@@ -63,6 +64,5 @@ def read_icd10cm() -> Draft:
             parent = f"{code}-{code}"
             if parent not in draft.parents:
                 concept, parent = parent, icd.get_ancestors(code)[-1]
-        draft.parents[concept] = [parent]
-        draft.labels[concept] = icd.get_description(code)
+        draft.add(concept, [parent], [icd.get_description(code)])
     return draft

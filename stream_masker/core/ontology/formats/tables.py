@@ -6,7 +6,8 @@ import csv
 import io
 import re
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from operator import itemgetter
 from pathlib import Path
 from typing import IO, BinaryIO, Final, Literal, TypeAlias
 
@@ -17,6 +18,7 @@ KINDS: Final = ("Concept", "Relationship", "Description")
 """The files of a release that are read."""
 
 SNOMED_ROOT: Final = "138875005"
+DESCRIPTION: Final = ("conceptId", "languageCode", "typeId", "term")
 IS_A: Final = "116680003"
 FULLY_SPECIFIED_NAME: Final = "900000000000003001"
 SYNONYM: Final = "900000000000013009"
@@ -35,13 +37,10 @@ def read_edges(file: BinaryIO) -> Draft:
     draft = Draft()
     for cells in rows_of(file, "concept", "parent", optional="label"):
         concept, parent, label = map(str.strip, cells)
-        parents = draft.parents.setdefault(concept, [])
-        parents += [parent] if parent else []
-        if label and label != draft.labels.setdefault(concept, label):
-            draft.synonyms.setdefault(concept, []).append(label)
+        draft.add(concept, [parent] if parent else [], [label])
     if all(draft.parents.values()):
-        named = (parent for parents in draft.parents.values() for parent in parents)
-        draft.parents.update((root, []) for root in dict.fromkeys(named) if root not in draft.parents)
+        for parent in [parent for parents in draft.parents.values() for parent in parents]:
+            draft.add(parent)
     return draft
 
 
@@ -65,28 +64,24 @@ def read_release(files: dict[str, list[File]]) -> Draft:
     """Read the active concepts of a release, with their active is-a relationships and descriptions.
 
     Rows of concepts that are not active are ignored. If the release contains the SNOMED CT root (138875005), every
-    other concept must have a parent. Label: the fully specified name, preferably an English one, otherwise a synonym.
+    other concept must have a parent. Label: the fully specified name, preferably an English one, otherwise a synonym;
+    further names are synonyms.
     (Language reference sets, which mark preferred synonyms, are not read.)
 
     Raises OntologyError, whose message names the file and, where possible, the line.
     """
-    draft, ranks = Draft(), dict[str, int]()
-    for file in files["Concept"]:
-        for (concept,) in _active_rows(file, "id"):
-            draft.add(concept, [], "", [])
-    for file in files["Relationship"]:
-        for child, parent, kind in _active_rows(file, "sourceId", "destinationId", "typeId"):
-            if kind == IS_A and child in draft.parents and parent not in draft.parents[child]:
-                draft.parents[child].append(parent)
-    for file in files["Description"]:
-        for concept, language, kind, term in _active_rows(file, "conceptId", "languageCode", "typeId", "term"):
-            if kind not in (FULLY_SPECIFIED_NAME, SYNONYM) or concept not in draft.parents:
-                continue
-            rank = 2 * (kind == SYNONYM) + (language.partition("-")[0].lower() != "en")
-            if rank < ranks.get(concept, 4):
-                ranks[concept], draft.labels[concept] = rank, term
-            if kind == SYNONYM:
-                draft.synonyms[concept].append(term)
+    draft, names = Draft(), dict[str, list[tuple[bool, bool, str]]]()
+    for (concept,) in _active_rows(files["Concept"], "id"):
+        draft.add(concept)
+    for child, parent, kind in _active_rows(files["Relationship"], "sourceId", "destinationId", "typeId"):
+        if kind == IS_A and child in draft.parents:
+            draft.add(child, [parent])
+    for concept, language, kind, term in _active_rows(files["Description"], *DESCRIPTION):
+        if kind in (FULLY_SPECIFIED_NAME, SYNONYM) and concept in draft.parents:
+            rank = kind == SYNONYM, language.partition("-")[0].lower() != "en"
+            names.setdefault(concept, []).append((*rank, term))
+    for concept, ranked in names.items():
+        draft.add(concept, [], [term for *_, term in sorted(ranked, key=itemgetter(0, 1))])
     others = [concept for concept, parents in draft.parents.items() if not parents and concept != SNOMED_ROOT]
     if others and SNOMED_ROOT in draft.parents:
         message = f"these active concepts have no active is-a row, which only the root {SNOMED_ROOT} may lack"
@@ -94,11 +89,11 @@ def read_release(files: dict[str, list[File]]) -> Draft:
     return draft
 
 
-def _active_rows(file: File, *columns: str) -> Iterator[list[str]]:
-    with reading(file.name), file.open("rb") as raw:
-        for active, *cells in rows_of(raw, "active", *columns, is_quoted=False):
-            if active == "1":
-                yield cells
+def _active_rows(files: Iterable[File], *columns: str) -> Iterator[list[str]]:
+    for file in files:
+        with reading(file.name), file.open("rb") as raw:
+            rows = rows_of(raw, "active", *columns, is_quoted=False)
+            yield from (cells for active, *cells in rows if active == "1")
 
 
 def rows_of(file: IO[bytes], *columns: str, optional: str = "", is_quoted: bool = True) -> Iterator[list[str]]:

@@ -35,12 +35,13 @@ class Draft:
 
         Raises OntologyError for what is not a text.
         """
-        above, named = [*parents], [name for name in names if name]
-        if not all(isinstance(text, str) for text in (concept, *above, *named)):
-            raise OntologyError("a concept, a parent or a name is not a text")
-        for own, new in ((self.parents, above), (self.names, named)):
+        for own, new in ((self.parents, parents), (self.names, filter(None, names))):
             known = own.setdefault(concept, [])
-            known += [text for text in dict.fromkeys(new) if text not in known]
+            for text in new:
+                if not isinstance(text, str):
+                    raise OntologyError("a parent or a name is not a text")
+                if text not in known:
+                    known.append(text)
 
 
 @contextmanager
@@ -64,6 +65,8 @@ def arrays_of(draft: Draft) -> Arrays:
     Raises OntologyError for no concept, an empty id, a parent that is no concept, or a cycle.
     """
     _add_common_root(draft)
+    if not all(isinstance(concept, str) for concept in draft.parents):
+        raise OntologyError("the id of a concept is not a text")
     ids = sorted(draft.parents)
     children, parents = _links(ids, draft.parents)
     levels = _levels(children, parents, len(ids))
@@ -102,7 +105,7 @@ def _links(ids: Sequence[str], parents: Mapping[str, Sequence[str]]) -> tuple[In
     """Return the indices of the child and of the parent of each link. ``ids``: ascending."""
     if not ids:
         raise OntologyError("the ontology holds no concept")
-    if "" in parents:
+    if not all(ids):
         raise OntologyError("a concept has an empty id")
     index = {concept: k for k, concept in enumerate(ids)}
     above = [parents[concept] for concept in ids]

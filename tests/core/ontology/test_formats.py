@@ -194,7 +194,7 @@ REFUSED = {
         ('{"graphs": [1]}', "not an OBO Graph"),
         ('{"graphs": [{"nodes": [{"type": "CLASS", "id": 3}]}]}', "not an OBO Graph"),
         ('{"resourceType": "CodeSystem", "content": "not-present"}', "lists no concepts"),
-        ('{"resourceType": "CodeSystem", "concept": [{"code": 5}]}', "a concept, a parent or a name is not a text"),
+        ('{"resourceType": "CodeSystem", "concept": [{"code": 5}]}', "the id of a concept is not a text"),
         ('{"resourceType": "CodeSystem", "concept": [{}]}', "not valid FHIR: KeyError: 'code'"),
         ('{"resourceType": "Patient"}', "no CodeSystem of FHIR"),
     ],

@@ -14,9 +14,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from stream_masker.core.arrays import Float64Array, Int32Array, Int64Array
 from stream_masker.core.batch import ABSENT, Batch, Column
 from stream_masker.core.distance import Distance
-from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array
 
 UNIT = 232_792_560
 """The distance 1 as an integer, so that sums of distances are exact: the least common multiple of 1 to 20, of which

@@ -12,8 +12,7 @@ from itertools import chain
 
 import numpy as np
 
-from stream_masker.core.arrays import offsets_from_lengths, ranges
-from stream_masker.core.dtypes import Int32Array, Int64Array
+from stream_masker.core.arrays import Int32Array, Int64Array, offsets_from_lengths, ranges
 from stream_masker.core.ontology.store import Arrays, encoded_texts, text_index
 from stream_masker.errors import OntologyError
 

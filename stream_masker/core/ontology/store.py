@@ -18,8 +18,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_masker.core.arrays import frozen_array, offsets_from_lengths
-from stream_masker.core.dtypes import Int32Array, Int64Array, UInt8Array
+from stream_masker.core.arrays import Int32Array, Int64Array, UInt8Array, frozen_array, offsets_from_lengths
 
 
 class Arrays(NamedTuple):

@@ -10,8 +10,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_masker.core.arrays import frozen_array, ranges
-from stream_masker.core.dtypes import BoolArray, Int32Array, Int64Array
+from stream_masker.core.arrays import BoolArray, Int32Array, Int64Array, frozen_array, ranges
 from stream_masker.core.ontology.store import Arrays, Texts, owners_of
 from stream_masker.errors import ParameterError, UnknownConceptError
 

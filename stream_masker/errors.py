@@ -6,10 +6,7 @@ records state the location (index in a batch, or topic, partition, offset and fi
 
 from __future__ import annotations
 
-import inspect
-import warnings
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 
 
 class StreamMaskerError(Exception):
@@ -73,21 +70,3 @@ def name_some(names: tuple[str, ...], most: int = 5) -> str:
         return ""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ": " + ", ".join(names[:most]) + more
-
-
-@contextmanager
-def error_location(location: str) -> Iterator[None]:
-    """Prefix the message of an OntologyError that is raised inside, with the name of a file for instance."""
-    try:
-        yield
-    except OntologyError as error:
-        error.args = (f"{location}: {error}",)
-        raise
-
-
-def warn_caller(message: str, category: type[Warning]) -> None:
-    """Warn with the line outside of this package that called it."""
-    level, frame = 1, inspect.currentframe()
-    while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == __package__:
-        level, frame = level + 1, frame.f_back
-    warnings.warn(message, category, stacklevel=level)

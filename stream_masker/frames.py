@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self, TypeAlias, TypeVar, cast
@@ -14,8 +15,8 @@ from stream_masker.core.mechanisms.noise.semantic import noise_defaults
 from stream_masker.core.mechanisms.parameters import own_first
 from stream_masker.core.ontology import UNKNOWN, ConceptMap, Ontology, Taxonomy
 from stream_masker.core.ontology.concepts import UnknownPolicy
-from stream_masker.core.validation import checked_seed, require_known, require_mapping, require_type
-from stream_masker.errors import ParameterError, StatisticsError, UnknownConceptError, warn_caller
+from stream_masker.core.validation import checked_seed, require_known, require_mapping
+from stream_masker.errors import ParameterError, StatisticsError, UnknownConceptError
 from stream_masker.measures import masking_report
 from stream_masker.summary import MaskingReport, unchanged_warning
 
@@ -37,8 +38,8 @@ def mask_frame(
 
     The statistics are those of the table itself. The result has the masked columns and those of ``keep``, in the order
     of the table, and nothing else: other columns and metadata are dropped. Masked codes are written as concept ids.
-    Missing values stay missing, and types stay as they are: a column of categories has the masks as its categories. A
-    column of lists is an array attribute.
+    Missing values stay missing. A column of categories has the masks as its categories; every other masked column has
+    texts. A column of lists is an array attribute.
 
     * ``frame``: a pyarrow Table, a pandas DataFrame or a polars DataFrame.
     * ``attributes``: the columns of codes, with the taxonomy of each, an ontology, or the name or file of one.
@@ -89,10 +90,11 @@ class FrameMasker:
         **options: Any,
     ) -> None:
         """Create a masker without statistics. Raises ParameterError for arguments of another kind."""
-        _check_arguments(attributes, keep, key, context)
+        _check_arguments(attributes, keep, context)
         self._seed, self._keep, self._key, self._context = checked_seed(seed), keep, key, context or {}
         self._mechanism, self._options = mechanism, options
-        self._concepts = {name: _concepts(name, given, unknown) for name, given in attributes.items()}
+        taxonomies = {name: Ontology.load(one) if isinstance(one, str) else one for name, one in attributes.items()}
+        self._concepts = {name: ConceptMap(tau, unknown=unknown) for name, tau in taxonomies.items()}
 
     def fit(self, frame: DataFrame, y: object = None) -> Self:
         """Learn the statistics of a table. ``y`` is ignored."""
@@ -134,7 +136,9 @@ class FrameMasker:
     def _rows(self, table: WrappedTable, *, keyed: bool = True) -> _Rows:
         """Return the rows of a table as records, with their keys if they are needed."""
         key = self._key if keyed else None
-        _check_columns(table.columns, list(self._concepts), self._keep, *([] if key is None else [key]))
+        wanted = [*self._concepts, *self._keep, *([] if key is None else [key])]
+        if missing := [name for name in wanted if name not in table.columns]:
+            raise ParameterError(f"the table has no column {missing[0]!r}: use {', '.join(map(repr, table.columns))}")
         given = {name: _ids(name, table.values(name), concepts) for name, concepts in self._concepts.items()}
         given |= {name: table.values(name) for name in self._context}
         records = [dict(zip(given, row, strict=True)) for row in zip(*given.values(), strict=True)]
@@ -178,39 +182,16 @@ def _warn_of_unchanged(
     rows = [(mask, {name: row[name] for name in mask}) for row, mask in zip(records, masked, strict=True)]
     same = [mask == row for mask, row in rows if any(value not in (None, []) for value in row.values())]
     if warning := unchanged_warning(sum(same) / max(1, len(same)), mechanism):
-        warn_caller(warning, UnchangedWarning)
+        warnings.warn(warning, UnchangedWarning, stacklevel=4)
 
 
-def _check_arguments(
-    attributes: Mapping[str, Vocabulary], keep: Sequence[str], key: object, context: ContextChoice | None
-) -> None:
-    """Raise ParameterError for arguments of another kind, and for a context of columns that are not kept."""
+def _check_arguments(attributes: Mapping[str, Vocabulary], keep: Sequence[str], context: ContextChoice | None) -> None:
+    """Raise ParameterError for columns that are both masked and kept, and for a context of others that are not kept."""
     require_mapping("attributes", attributes, "{'principal': 'icd10cm'}")
-    if key is not None:
-        require_type("key", key, str)
-    if isinstance(keep, str) or not isinstance(keep, Sequence):
-        raise ParameterError(f"keep={keep!r} is not allowed: use a list of columns, such as keep=['age']")
-    require_mapping("context", context or {}, "{'sex': ['F', 'M'], 'age': [18, 45, 65]}")
     if dropped := [name for name in context or () if name not in keep]:
         raise ParameterError(f"the context {dropped[0]!r} is not kept: name it in keep, or leave it out of the context")
-
-
-def _check_columns(columns: Sequence[str], masked: Sequence[str], keep: Sequence[str], *others: str) -> None:
-    missing = [name for name in (*masked, *keep, *others) if name not in columns]
-    if missing:
-        raise ParameterError(f"the table has no column {missing[0]!r}: use {', '.join(map(repr, columns))}")
-    kept = [name for name in masked if name in keep]
-    if kept:
+    if kept := [name for name in attributes if name in keep]:
         raise ParameterError(f"the column {kept[0]!r} is to be masked and kept: choose one of the two")
-
-
-def _concepts(name: str, given: Vocabulary, unknown: UnknownPolicy) -> ConceptMap:
-    if not isinstance(given, str | Taxonomy):
-        raise ParameterError(
-            f"the concepts of {name!r} are of type {type(given).__name__}: use an Ontology, a Taxonomy or a name, such "
-            "as 'icd10cm'"
-        )
-    return ConceptMap(Ontology.load(given) if isinstance(given, str) else given, unknown=unknown)
 
 
 def _ids(name: str, values: Sequence[Any], concepts: ConceptMap) -> list[Value]:

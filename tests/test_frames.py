@@ -126,43 +126,20 @@ def test_a_table_of_which_most_rows_stay_as_they_were_is_a_warning():
         mask_frame(frame, {"code": tau}, keep=[], alpha=1.0, seed=b"a seed of sixteen")
 
 
-TYPED = {
-    "pandas": lambda: pd.DataFrame(
-        {
-            "a": pd.Categorical(DATA["principal"], categories=[*LEAVES, "unused"], ordered=True),
-            "b": pd.array(DATA["secondary"], dtype="string"),
-            "n": np.array(DATA["age"], dtype="int16"),
-            "kept": pd.Categorical(DATA["patient"]),
-        }
-    ),
-    "polars": lambda: pl.DataFrame(
-        {"a": DATA["principal"], "b": DATA["secondary"], "n": DATA["age"], "kept": DATA["patient"]},
-        schema={"a": pl.Enum([*LEAVES, "unused"]), "b": pl.Categorical, "n": pl.Int16, "kept": pl.Categorical},
-    ),
-    "pyarrow": lambda: pa.table(
-        {
-            "a": pa.array(DATA["principal"]).dictionary_encode(),
-            "b": pa.array(DATA["secondary"], pa.large_string()),
-            "n": pa.array(DATA["age"], pa.int16()),
-            "kept": pa.array(DATA["patient"]).dictionary_encode(),
-        }
-    ),
+CATEGORIES = {
+    "pandas": lambda: pd.DataFrame({"a": pd.Categorical(DATA["principal"], categories=[*LEAVES, "unused"])}),
+    "polars": lambda: pl.DataFrame({"a": DATA["principal"]}, schema={"a": pl.Enum([*LEAVES, "unused"])}),
+    "pyarrow": lambda: pa.table({"a": pa.array(DATA["principal"]).dictionary_encode()}),
 }
 
 
-def types_of(frame):
-    names = ["Enum", "Categorical", "category", "dictionary"]
-    types = frame.schema.types if isinstance(frame, pa.Table) else list(frame.dtypes)
-    return [next((name for name in names if str(kind).startswith(name)), str(kind)) for kind in types]
-
-
-@pytest.mark.parametrize("kind", TYPED)
-def test_types_survive(kind):
-    frame = TYPED[kind]()
-    masked = mask_frame(frame, {"a": TAU, "b": TAU}, keep=["kept", "n"], seed=SEED)
-    assert types_of(masked) == types_of(frame)
-    assert "unused" not in str(masked["a"].dtype if kind == "pandas" else masked.schema)
-    assert contents(masked)["b"][0] is None
+@pytest.mark.parametrize("kind", CATEGORIES)
+def test_categories_stay_categories_of_the_masks_alone(kind):
+    masked = mask_frame(CATEGORIES[kind](), {"a": TAU}, keep=[], seed=SEED)
+    shown = str(masked["a"].dtype if kind == "pandas" else masked.schema)
+    assert any(name in shown.lower() for name in ("categor", "dictionary"))
+    assert "unused" not in shown
+    assert set(contents(masked)["a"]) <= set(TAU.ids)
 
 
 def masker(**changes):

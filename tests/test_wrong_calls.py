@@ -8,7 +8,6 @@ import pandas as pd
 import pytest
 
 from stream_masker import (
-    ConceptMap,
     Ontology,
     SemanticNoise,
     WuPalmer,
@@ -27,8 +26,6 @@ SEED = b"sixteen bytes or more"
 LEAVES = [child for child, _ in LINKS[:18]]
 RECORDS = [{"a": LEAVES[k % 18], "b": LEAVES[k * 5 % 18]} for k in range(90)]
 FRAME = pd.DataFrame(RECORDS)
-RENAMED = FRAME.rename(columns={"a": "x", "b": "y"})
-TWICE = pd.DataFrame([["A1", "B1"]] * 20, columns=["a", "a"])
 
 
 def made(*taxonomies, **parameters):
@@ -56,21 +53,19 @@ WRONG = [
     (lambda: made(seed=b"x"), r"seed is 1 bytes: use at least 16 secret bytes, such as "),
     (lambda: made(distance=D), r"distance=WuPalmer\(.*\) is not allowed: use wu_palmer or log_taxonomic$"),
     (lambda: WuPalmer(D), r"taxonomy is of type WuPalmer: use a Taxonomy"),
-    (lambda: ConceptMap(TAU).find(5), r"value is of type int: use a text$"),
-    (lambda: Ontology.load(5), r"source is of type int: use a name such as 'icd10cm'"),
-    (lambda: Ontology.from_edges({"A1": "A"}), r"edges is of type dict: use a list of \(child, parent\)"),
-    (lambda: ONTOLOGY.taxonomy("A1"), r"domain is one text: use a list of concept ids, or root"),
+    (lambda: Ontology.from_edges({"A1": "A"}), r"edges\[0\]='A1' is not allowed: use \(child, parent\)"),
+    (lambda: ONTOLOGY.taxonomy("A1"), r"the concepts are one text: use a list of concept ids"),
     (lambda: Ontology.from_edges([("A", "B", "C")]), r"edges\[0\]=\('A', 'B', 'C'\) is not allowed"),
     (lambda: semantic_mean("A1", D), r"the concepts are one text: use a list of concept ids"),
     (lambda: distance_correlation(["A1"], ["A1"], D, D), r"d_a is of type list: use a Distance$"),
-    (lambda: noise().learn_one({"x": "A1"}), r"the record has no 'a', but 'x': the attributes are 'a', 'b'; give None"),
-    (lambda: noise().learn_many(RENAMED), r"the table has no 'a', but 'x', 'y': "),
     (lambda: noise().mask_one("A1", key=b"k"), r"record 0 is of type str: use a mapping"),
     (lambda: noise().learn_one({"a": ("A1",), "b": "A1"}), r".*: it is of type tuple$"),
-    (lambda: noise().mask_one(RECORDS[0], key="p"), r"keys are of type str: use bytes, as te"),
+    (
+        lambda: noise().mask_one(RECORDS[0], key="p"),
+        r"keys must be bytes, as ",
+    ),
     (lambda: measure_utility(RECORDS, noise(), RECORDS), r"mechanism is of type list: use the m"),
-    (lambda: framed({"a": D}), r"the concepts of 'a' are of type WuPalmer: use an Ontology, a Taxonomy"),
-    (lambda: framed(keep=None), r"keep=None is not allowed: use a list of columns, such as "),
+    (lambda: framed({"a": D}), r"taxonomy is of type WuPalmer: use a Taxonomy"),
     (lambda: framed(keep=[0]), r"the table has no column 0: use 'a', 'b'$"),
     (lambda: framed(mechanism=SemanticNoise), r"mechanism=<class .* is not allowed: use semantic_noise or"),
     (
@@ -78,15 +73,10 @@ WRONG = [
         r"semantic_transport has no parameter 'certainy'",
     ),
     (lambda: framed(mechanism="pram", alpha=1), r"pram has no parameter 'alpha': use retention"),
-    (
-        lambda: framed(frame=pd.DataFrame([["A1", "B1"]] * 20)),
-        r"a column of the frame has a name that is no text: ",
-    ),
     (lambda: framed(keep=["a"]), r"the column 'a' is to be masked and kept: choose one of the two$"),
     (lambda: framed(unknown="pass"), r"unknown='pass' is not allowed: use reject or ancestor or suppress$"),
     (lambda: framed(frame=FRAME.assign(a=1)), r"column 'a', row 0: the code is of type int: use text$"),
     (lambda: framed(frame=FRAME.assign(k=None), key="k"), r"column 'k', row 0: the key is missing, but every row "),
-    (lambda: framed(frame=TWICE), r"two columns of the frame have the same name: rename one"),
 ]
 
 

@@ -6,10 +6,8 @@ holds the options that several commands share.
 
 from __future__ import annotations
 
-import errno
 import importlib
 import io
-import os
 import sys
 from typing import Any, cast
 
@@ -81,7 +79,6 @@ class CommandGroup(Group):
     def main(self, *args: Any, **kwargs: Any) -> Any:
         """Run the command line. An error ends it with its message and its exit code."""
         try:
-            _require_standard_output()
             return super().main(*args, **kwargs)
         except Exception as error:  # noqa: BLE001
             message, code = failure_of(error)
@@ -90,11 +87,6 @@ class CommandGroup(Group):
             if isinstance(error, OSError | ServiceError):
                 sys.stdout = io.StringIO()  # what standard output could not take would fail again at the exit
             sys.exit(code)
-
-
-def _require_standard_output() -> None:
-    if sys.stdout is None:  # it is closed
-        raise OSError(errno.EBADF, os.strerror(errno.EBADF))
 
 
 def failure_of(error: Exception) -> tuple[str, int]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from itertools import count
 from pathlib import Path
-from typing import Any, Final
 
 import click
 
@@ -13,9 +12,16 @@ from stream_masker.cli.options import ReportingCommand, config_option, informati
 from stream_masker.core.mechanisms import MECHANISMS
 from stream_masker.core.window import joined
 from stream_masker.errors import ServiceError
-from stream_masker.evaluation.candidates import AS_CONFIGURED, NOISE_LEVELS, Candidate, candidates
 from stream_masker.evaluation.dataset import DataSet, sampled
-from stream_masker.evaluation.measurement import Limits, evaluate, recommend
+from stream_masker.evaluation.measurement import (
+    AS_CONFIGURED,
+    NOISE_LEVELS,
+    Candidate,
+    Limits,
+    candidates,
+    evaluate,
+    recommend,
+)
 from stream_masker.evaluation.report import report_data, report_html
 from stream_masker.service.configuration import Configuration, load_configuration
 from stream_masker.service.configuration.build import mechanism_parameters
@@ -26,25 +32,21 @@ from stream_masker.service.formats import file_format
 from stream_masker.service.masking import Masking
 from stream_masker.service.observability.progress import shown_activity
 
-NOT_MET_EXIT_CODE: Final = 3
-
-NAMES: Final = click.Choice([*MECHANISMS])
-LEVEL: Final = click.FloatRange(0, 10, min_open=True)
-SHARE: Final = click.FloatRange(0, 1)
-SIZE: Final = click.IntRange(0)
-CORES: Final = os.cpu_count() or 1
-SEVERAL: Final[dict[str, Any]] = {"multiple": True, "show_default": True}
+NAMES = click.Choice([*MECHANISMS])
+LEVEL = click.FloatRange(0, 10, min_open=True)
+SHARE = click.FloatRange(0, 1)
+CORES = os.cpu_count() or 1
 
 
 @click.command(cls=ReportingCommand)
 @config_option
 @click.option("--mechanism", "mechanisms", type=NAMES, multiple=True, help="A method to measure; default: all.")
-@click.option("--alpha", "alphas", type=LEVEL, default=NOISE_LEVELS, **SEVERAL, metavar="α", help="A noise level.")
+@click.option("--alpha", "alphas", type=LEVEL, default=NOISE_LEVELS, multiple=True, metavar="α", help="A noise level.")
 @click.option("--max-vulnerability", "vulnerability", type=SHARE, help="Limit: the most codes that are guessed right.")
 @click.option("--max-rmse", "rmse", type=SHARE, help="Limit: the greatest root mean square distance of masks.")
 @click.option("--min-correlation", "correlation", type=SHARE, help="Limit: the least share of a pair's sdCor kept.")
 @click.option("-o", "--output", default="evaluation.html", show_default=True, metavar="FILE", help="The report.")
-@click.option("--records", type=SIZE, default=2_000, show_default=True, help="Size of the sample; 0 for all.")
+@click.option("--records", type=click.IntRange(0), default=2_000, show_default=True, help="Size of the sample; 0: all.")
 @click.option("--processes", type=click.IntRange(1), default=CORES, show_default="one per core", help="How many.")
 @click.argument("source", default=STANDARD_STREAM, metavar="[FILE]")
 def command(
@@ -95,7 +97,7 @@ def command(
         figures["recommendation"] = {"met": best.meeting > 0, "best": best.best.candidate.label}
     summarise(text, figures, beside=output)
     if best is not None and not best.meeting:
-        raise click.exceptions.Exit(NOT_MET_EXIT_CODE)
+        raise click.exceptions.Exit(3)
 
 
 def read_dataset(configuration: Configuration, source: str, records: int) -> DataSet:

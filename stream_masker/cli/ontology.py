@@ -9,9 +9,9 @@ from typing import BinaryIO
 import click
 
 from stream_masker.cli.options import Group, output, summarise
-from stream_masker.core.ontology import UNKNOWN, ConceptMap, Ontology, Taxonomy
+from stream_masker.core.ontology import UNKNOWN, ConceptMap, Ontology
 from stream_masker.core.ontology.concepts import UnknownPolicy, read_mapping
-from stream_masker.errors import ParameterError, name_some
+from stream_masker.errors import ParameterError
 from stream_masker.service.files.outputs import STANDARD_STREAM
 
 POLICIES = click.Choice(["reject", "ancestor", "suppress"])
@@ -48,38 +48,32 @@ def inspect(source: str, concept: str | None) -> None:
 
 
 def _counts(ontology: Ontology) -> dict[str, object]:
-    taxonomy = ontology.taxonomy()
     return {
-        "root": _named(taxonomy, ontology.root),
+        "root": _named(ontology, ontology.root),
         "concepts": len(ontology),
-        "leaves": int(taxonomy.leaf.sum()),
-        "depth": int(taxonomy.depth.max()),
-        "with a label": sum(map(bool, taxonomy.labels)),
+        "leaves": int(ontology.leaf.sum()),
+        "depth": int(ontology.depth.max()),
+        "with a label": sum(map(bool, ontology.labels)),
     }
 
 
 def _concept(ontology: Ontology, value: str) -> dict[str, object]:
     """Return the figures of the concept of a code or label. Raises ParameterError if there is none, or several."""
-    taxonomy = ontology.taxonomy()
-    concepts = ConceptMap(taxonomy, unknown="reject")
-    match = concepts.find(value)
+    match = ConceptMap(ontology).find(value)
     if match.position == UNKNOWN:
-        if match.how == "ambiguous":
-            several = tuple(sorted(taxonomy.decode(taxonomy.named(value))))
-            raise ParameterError(f"{value!r} stands for several concepts: use the code{name_some(several)}")
-        raise ParameterError(f"{value!r} is not a concept below {taxonomy.root}: use a code or a label of the ontology")
-    found = taxonomy.ids[match.position]
+        raise ParameterError(f"{value!r} is not the code or label of one concept of the ontology ({match.how})")
+    found = ontology.ids[match.position]
     return {
         "concept": found,
-        "label": taxonomy.label(found),
-        "depth": taxonomy.depth_of(found),
-        "parent": [_named(taxonomy, parent) for parent in taxonomy.parents_of(found)],
-        "child": [_named(taxonomy, child) for child in taxonomy.children_of(found)],
+        "label": ontology.label(found),
+        "depth": ontology.depth_of(found),
+        "parent": [_named(ontology, parent) for parent in ontology.parents_of(found)],
+        "child": [_named(ontology, child) for child in ontology.children_of(found)],
     }
 
 
-def _named(taxonomy: Taxonomy, concept: str) -> str:
-    return f"{concept} ({label})" if (label := taxonomy.label(concept)) else concept
+def _named(ontology: Ontology, concept: str) -> str:
+    return f"{concept} ({label})" if (label := ontology.label(concept)) else concept
 
 
 @command.command("map")
@@ -100,13 +94,13 @@ def map_values(source: str, values: BinaryIO, unknown: UnknownPolicy, mapping: P
       cut -d, -f5 visits.csv | stream-masker ontology map icd9.csv.gz --unknown ancestor
     """
     ontology = Ontology.load(source)
-    taxonomy, given = ontology.taxonomy(), None if mapping is None else read_mapping(mapping)
-    concepts, methods = ConceptMap(taxonomy, unknown=unknown, mapping=given), Counter[str]()
+    given = None if mapping is None else read_mapping(mapping)
+    concepts, methods = ConceptMap(ontology, unknown=unknown, mapping=given), Counter[str]()
     unmapped = "suppressed" if unknown == "suppress" else "rejected"
     for number, line in enumerate(values, start=1):
         value = line.rstrip(b"\r\n").decode(errors="replace")
         match = concepts.find(value)
-        concept = unmapped if match.position == UNKNOWN else taxonomy.ids[match.position]
+        concept = unmapped if match.position == UNKNOWN else ontology.ids[match.position]
         output(f"{number}\t{concept}\t{match.how}", {"line": number, "concept": concept, "match": match.how})
         methods[match.how] += 1
     text = f"{methods.total()} values: " + ", ".join(f"{count} {how}" for how, count in methods.most_common())

@@ -64,9 +64,7 @@ class Column:
 
     def marked_lengths(self, marks: NDArray[np.bool_]) -> NDArray[np.int64]:
         """Return (n,) int64: the number of marked values of each record; ``marks``: (m,) bool."""
-        if self.offsets is None:
-            return marks.astype(np.int64)
-        return np.diff(np.concatenate((np.zeros(1, np.int64), np.cumsum(marks)))[self.offsets])
+        return np.bincount(self.owners[marks], minlength=self.lengths.size)
 
     def take(self, rows: NDArray[np.int64]) -> Column:
         """Return the values of the records with these indices, in their order."""

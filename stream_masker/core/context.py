@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_masker.core.dtypes import Int64Array
+from stream_masker.core.arrays import Int64Array
 from stream_masker.errors import ParameterError
 
 MAX_CONTEXTS = 400

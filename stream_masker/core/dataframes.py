@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isnan
 from typing import Any, Protocol, Self
@@ -37,20 +37,12 @@ class WrappedTable:
             narwhals = importlib.import_module("narwhals.stable.v2")
         except ModuleNotFoundError:
             raise ParameterError(f"a table needs narwhals: {installation_of('frames')}") from None
-        if hasattr(frame, "collect"):
-            raise ParameterError(f"frame is of type {type(frame).__name__}: use frame.collect()")
-        names = getattr(frame, "columns", ())
-        if not hasattr(frame, "schema") and any(not isinstance(name, str) for name in names):
-            raise ParameterError("a column of the frame has a name that is no text: use frame.rename(columns=str)")
         try:
             wrapped = narwhals.from_native(frame, eager_only=True)
-            list(wrapped.columns)
         except TypeError:
             raise ParameterError(
                 f"frame is of type {type(frame).__name__}: use a pyarrow Table, or a pandas or polars DataFrame"
             ) from None
-        except narwhals.exceptions.DuplicateError:
-            raise ParameterError("two columns of the frame have the same name: rename one of them") from None
         index = narwhals.maybe_get_index(wrapped)
         is_kept = index is not None and list(index.names) == [None] and index.dtype.kind in "iu"
         return cls(narwhals, narwhals.maybe_reset_index(wrapped), index if is_kept else None)
@@ -76,7 +68,7 @@ class WrappedTable:
     def replaced(self, keep: Sequence[str], masked: Mapping[str, Sequence[Any]]) -> Any:
         """Return a native table of the kept and the masked columns, in the order of this one.
 
-        Masked columns have the types of the originals, if these can hold the masks; categories are those of the masks.
+        The categories of a masked column are those of the masks.
         """
         series = {
             name: (self._series(name, masked[name]) if name in masked else self.frame[name]).to_native()
@@ -90,24 +82,14 @@ class WrappedTable:
         return native
 
     def _series(self, name: str, values: Sequence[Any]) -> Any:
-        """Return a masked column of the type of its original; of texts, if that cannot hold the masks."""
-        narwhals, kind, original = self.narwhals, self.frame.implementation, self.frame[name]
-        text, dtype, given = narwhals.String, original.dtype, original.to_native()
+        """Return a masked column: of categories if the original one is, otherwise of texts or of lists of them."""
+        narwhals, kind = self.narwhals, self.frame.implementation
+        text = narwhals.String
         if any(isinstance(value, list) for value in values):
             text = None if kind.is_pandas_like() else narwhals.List(text)
         series = narwhals.new_series(name, values, text, backend=kind)
-        if kind.is_polars() and dtype == narwhals.Enum:
-            return series.cast(narwhals.Enum(sorted({value for value in values if value is not None})))
-        if dtype in (narwhals.Categorical, narwhals.Enum):
-            return series.cast(narwhals.Categorical)
-        native = series.to_native()
-        try:
-            if kind.is_pandas_like():
-                return narwhals.from_native(native.astype(given.dtype), series_only=True)
-            cast = native.cast(given.type if hasattr(given, "type") else given.dtype)
-            return narwhals.from_native(cast, series_only=True)
-        except (TypeError, ValueError, NotImplementedError):
-            return series
+        is_category = self.frame[name].dtype in (narwhals.Categorical, narwhals.Enum)
+        return series.cast(narwhals.Categorical) if is_category else series
 
 
 def _plain(value: Any) -> Any:
@@ -116,28 +98,13 @@ def _plain(value: Any) -> Any:
     return list(value) if isinstance(value, tuple | np.ndarray) else value
 
 
-def check_fields(whose: str, given: Collection[str], names: Sequence[str]) -> None:
-    """Raise ParameterError if there are fields, but none of the named ones; ``whose``: what has them."""
-    if given and not any(name in given for name in names):
-        has = "has" if whose.startswith("no") else "has no"
-        raise ParameterError(
-            f"{whose} {has} {names[0]!r}, but {', '.join(map(repr, sorted(map(str, given))[:5]))}: the attributes are "
-            f"{', '.join(map(repr, names))}; give None for an absent value"
-        )
-
-
 def as_records(records: Iterable[Mapping[str, Any]] | DataFrame, names: Sequence[str]) -> Sequence[Mapping[str, Any]]:
     """Return records as a sequence; of a table the columns of these names, where missing cells are None.
 
-    Raises like ``WrappedTable.of``, and ParameterError for a table with none of these columns.
+    Raises like ``WrappedTable.of``.
     """
-    if type(records) is list:
-        return records
-    if isinstance(records, Mapping | str) or not (hasattr(records, "columns") or isinstance(records, Iterable)):
-        raise ParameterError(f"records is of type {type(records).__name__}: use a list of records, or a table")
     if not hasattr(records, "columns"):
         return records if isinstance(records, Sequence) else list(records)
     table = WrappedTable.of(records)
-    check_fields("the table", table.columns, names)
     columns = {name: table.values(name) for name in names if name in table.columns}
     return [{name: values[row] for name, values in columns.items()} for row in range(table.size)]

@@ -14,9 +14,17 @@ from typing import ClassVar, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_masker.core.arrays import frozen_array, offsets_from_lengths, ranges
+from stream_masker.core.arrays import (
+    Float64Array,
+    Int32Array,
+    Int32Matrix,
+    Int64Array,
+    Levels,
+    frozen_array,
+    offsets_from_lengths,
+    ranges,
+)
 from stream_masker.core.batch import Distortion
-from stream_masker.core.dtypes import Float64Array, Int32Array, Int32Matrix, Int64Array, Levels
 from stream_masker.core.kernels import fill_by_subsumers, fill_pairs
 from stream_masker.core.ontology.taxonomy import Taxonomy
 from stream_masker.core.validation import require_one_of, require_type

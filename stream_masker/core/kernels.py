@@ -5,7 +5,7 @@ numba compiles a kernel when it is first called and keeps it on disk: in ``$NUMB
 without the interpreter lock and divide as NumPy does (x / 0 is inf or nan).
 
 A kernel states its signature: ``int`` for integers of any width except uint64, ``np.uint64``, ``float`` for float64,
-``bool``, an alias of ``core.dtypes`` for an array.
+``bool``, an alias of ``core.arrays`` for an array.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from numba import njit
 from numba.core import event
 from numpy.typing import NDArray
 
-from stream_masker.core.dtypes import (
+from stream_masker.core.arrays import (
     BoolArray,
     Float32Array,
     Float32Matrix,

@@ -14,9 +14,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from stream_masker.core.arrays import Float64Array, Int64Array
 from stream_masker.core.batch import ABSENT, Batch, Column
 from stream_masker.core.distance import Distance
-from stream_masker.core.dtypes import Float64Array, Int64Array
 
 ROUNDING = 1e-9
 """By how much sums of distances may differ and still count as equal."""

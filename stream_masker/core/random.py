@@ -27,9 +27,8 @@ from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.ciphers.modes import ECB
 
-from stream_masker.core.arrays import slices
+from stream_masker.core.arrays import Float64Array, Int32Array, Int64Array, UInt64Array, UInt64Matrix, slices
 from stream_masker.core.batch import Batch
-from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array, UInt64Array, UInt64Matrix
 from stream_masker.core.validation import checked_secret
 
 MAX_KNOWN: Final = 1 << 16

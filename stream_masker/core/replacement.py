@@ -29,8 +29,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from stream_masker.core.arrays import Float64Array, Int32Array, Int64Array, UInt8Array, UInt64Array
 from stream_masker.core.batch import Distortion
-from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array, UInt8Array, UInt64Array
 from stream_masker.core.kernels import (
     SIGN_DROPPED,
     STRIDE,

@@ -18,9 +18,16 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_masker.core.arrays import frozen_array, offsets_from_lengths
+from stream_masker.core.arrays import (
+    BoolArray,
+    Float64Array,
+    Int32Array,
+    Int64Array,
+    Levels,
+    frozen_array,
+    offsets_from_lengths,
+)
 from stream_masker.core.distance import Columns, Distance
-from stream_masker.core.dtypes import BoolArray, Float64Array, Int32Array, Int64Array, Levels
 from stream_masker.core.ontology import Taxonomy
 
 MOST_UNSEEN, UNSEEN_BYTES = 16_384, 256 << 20

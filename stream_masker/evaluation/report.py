@@ -8,9 +8,8 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stream_masker.errors import ServiceError
-from stream_masker.evaluation.candidates import AS_CONFIGURED
-from stream_masker.evaluation.measurement import Evaluation, Measurement, Recommendation
+from stream_masker.errors import ServiceError, installation_of
+from stream_masker.evaluation.measurement import AS_CONFIGURED, Evaluation, Measurement, Recommendation
 from stream_masker.summary import three_sentences
 
 if TYPE_CHECKING:
@@ -85,7 +84,7 @@ def report_html(evaluation: Evaluation, recommendation: Recommendation | None = 
     try:
         from jinja2 import Environment
     except ImportError:
-        raise ServiceError("the report needs the extra evaluate: pip install 'stream-masker[evaluate]'") from None
+        raise ServiceError(f"the report needs jinja2: {installation_of('evaluate')}") from None
     template = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(
         TEMPLATE.read_text(encoding="utf-8")
     )

@@ -18,9 +18,8 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from stream_masker.core.arrays import located, offsets_from_lengths, slices
+from stream_masker.core.arrays import BoolArray, Int64Array, located, offsets_from_lengths, slices
 from stream_masker.core.batch import ABSENT, Batch, Column, MaskedBatch
-from stream_masker.core.dtypes import BoolArray, Int64Array
 from stream_masker.core.ontology import UNKNOWN
 from stream_masker.pipeline.fhir import fhir_form
 from stream_masker.pipeline.formats import RecordFormat, Write, record_form

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 import numpy as np
 
+from stream_masker.core.arrays import Int64Array
 from stream_masker.core.context import Context, ContextAttribute
-from stream_masker.core.dtypes import Int64Array
 from stream_masker.errors import ConfigurationError
 from stream_masker.pipeline.paths import Document, EachStep, FilterStep, JsonValue, NameStep, Path, Step, first_values
 from stream_masker.pipeline.records import OWN_HEADERS

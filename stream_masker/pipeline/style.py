@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from stream_masker.core.dtypes import Int64Array
+from stream_masker.core.arrays import Int64Array
 
 if TYPE_CHECKING:
     from stream_masker.core.ontology import ConceptMap

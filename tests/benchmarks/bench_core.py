@@ -22,7 +22,8 @@ from support.snomed import write_release
 from stream_masker import Ontology, SemanticNoise
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.ontology import Taxonomy
-from stream_masker.core.ontology.formats import rf2
+from stream_masker.core.ontology.draft import arrays_of
+from stream_masker.core.ontology.formats.tables import find_snapshots, read_release
 from stream_masker.core.random import FieldKeys
 
 SEED, BATCH, VALUES = b"benchmark.......", 10_000, 1_000
@@ -51,7 +52,7 @@ def main() -> None:
     print(f"an orjson round trip of {len(EVENT)} bytes: {1e6 * trip:.2f} µs")
     with tempfile.TemporaryDirectory() as folder:
         path = write_release(Path(folder, "release"), concepts=options.concepts, seed=1)
-        seconds, ontology = timed(lambda: Ontology._of(rf2.read_release(rf2.find_snapshots(path))))
+        seconds, ontology = timed(lambda: Ontology(arrays_of(read_release(find_snapshots(path)))))
         print(f"a release of {options.concepts:,} concepts is read and ordered in {seconds:.2f} s")
         taxonomies = {"ICD-10-CM": Ontology.load("icd10cm").taxonomy(), "RF2": ontology.taxonomy()}
     head = ("taxonomy", "rule", "a pair, round trips", "mask_one, µs", "first calibration, s", "next, s")

@@ -18,7 +18,8 @@ import numpy as np
 from measuring import Peer, best, table, timed
 
 from stream_masker import LogTaxonomic, Ontology
-from stream_masker.core.ontology.formats import obo
+from stream_masker.core.ontology.draft import arrays_of
+from stream_masker.core.ontology.formats.packages import read_obo
 
 PAIRS = 5_000
 REPEATS = 3
@@ -38,7 +39,7 @@ def main() -> None:
 def reading(file: Path) -> Iterator[tuple[str, float]]:
     """Yield processor times; ours reads by pronto, and then orders concepts and computes depths."""
     with file.open("rb") as opened:
-        yield "stream-masker, ready for distances", timed(lambda: Ontology._of(obo.read_obo(opened)))[0]
+        yield "stream-masker, ready for distances", timed(lambda: Ontology(arrays_of(read_obo(opened))))[0]
     for pin in READERS:
         peer = Peer("loading", (pin,))
         command = [*peer.command, pin.partition("==")[0], str(file)]

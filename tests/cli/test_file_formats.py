@@ -38,12 +38,7 @@ FORMATS = {
 }
 """The function that writes events, by the suffix of the format."""
 
-COMPRESSIONS = {"": bytes, ".gz": gzip.compress}
-"""The function that compresses a file, by the suffix of the compression."""
-
 EVENTS = [event(k) for k in range(1, 121)]
-OTHERS = [form for form in FORMATS if form != ".jsonl"]
-TABLES = [".csv", ".csv.gz", ".parquet"]
 
 
 @pytest.fixture(scope="module")
@@ -55,13 +50,13 @@ def here(tmp_path_factory):
         content["noise_key"] = "patient"
         content["produce"] = {"numbers": ["id"]}
     for form, write in FORMATS.items():
-        for packed, compress in COMPRESSIONS.items():
-            (folder / f"in{form}{packed}").write_bytes(compress(write(EVENTS)))
+        (folder / f"in{form}").write_bytes(write(EVENTS))
+        (folder / f"in{form}.gz").write_bytes(gzip.compress(write(EVENTS)))
     run("mask", "-c", config, folder / "in.jsonl", folder / "expected.jsonl")
     return folder
 
 
-@pytest.mark.parametrize("suffix", [*OTHERS, ".jsonl.gz"])
+@pytest.mark.parametrize("suffix", [*FORMATS, ".jsonl.gz"])
 def test_mask(here, suffix):
     run("mask", "-c", here / "stream-masker.yaml", here / f"in{suffix}", here / "out.jsonl")
     masked = read(here / "out.jsonl")
@@ -70,7 +65,7 @@ def test_mask(here, suffix):
     assert all("name" not in one and len(one["patient"]) == 32 for one in masked)
 
 
-@pytest.mark.parametrize("suffix", TABLES)
+@pytest.mark.parametrize("suffix", [".csv.gz", ".parquet"])
 def test_mask_to_the_same_format(here, suffix):
     run("mask", "-c", here / "stream-masker.yaml", here / f"in{suffix}", here / f"out{suffix}")
     settings = load_configuration(here / "stream-masker.yaml").produce

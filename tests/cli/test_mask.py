@@ -1,4 +1,4 @@
-"""The commands ``mask``, ``calibrate`` and ``prepare``, which work on files."""
+"""The commands ``mask`` and ``calibrate``, which work on files."""
 
 from __future__ import annotations
 
@@ -28,10 +28,7 @@ def test_every_line_is_masked_or_rejected(tmp_path, config):
     source = write(tmp_path / "in.jsonl", [*LINES[:60], *bad, *LINES[60:]])
     masked, rejected = tmp_path / "out.jsonl", tmp_path / "rejected.jsonl"
     done = run("mask", "-c", config, "--rejected", rejected, source, masked)
-    assert (
-        "masked 120, rejected 3 (missing at b 1, not_json 1, unknown_code at b 1), by statistics version 1"
-        in done.stderr
-    )
+    assert "masked 120, rejected 3 (missing at b 1, not_json 1, unknown_code at b 1), by statistics" in done.stderr
     assert [(r["offset"], r["reason"], r.get("field")) for r in read(rejected)] == [
         (62, "not_json", None),
         (63, "missing", "b"),
@@ -92,9 +89,7 @@ def test_the_summary_counts_what_masking_left_as_it_is(tmp_path, config):
     default = "mechanism: semantic_transport (alpha 1, certainty 0.5)"
     kept = "Kept in expectation: meaning, mean, dispersion, marginals and the correlation and cross table of two codes."
     learned, *others, guessed = done.stderr.splitlines()[-5:]
-    assert re.fullmatch(r"Guessed right: \d+%\. This is how often .*", guessed), (
-        "the noise of the other mechanism is no better"
-    )
+    assert re.fullmatch(r"Guessed right: \d+%\. This is how often .*", guessed)  # noise is no better
     assert learned.startswith(f"{ATTACKER} can be at most 31% sure of a code and ")
     assert others == [stays, kept, default]
 
@@ -108,23 +103,17 @@ def test_a_limit_that_fails_is_a_warning(tmp_path, config, command):
     assert [line.partition(": the vulnerability")[0] for line in said.splitlines()] == ["warning: a", "warning: b"]
 
 
-def masked_lines(config, folder, lines, *options):
-    """Mask lines as the file ``today.jsonl`` of a folder; return the masked ones."""
-    folder.mkdir(exist_ok=True)
-    run("mask", "--config", config, *options, write(folder / "today.jsonl", lines), folder / "masked.jsonl")
-    return (folder / "masked.jsonl").read_bytes().splitlines()
-
-
 def test_files_of_the_same_name_have_the_same_noise_only_with_the_same_content(tmp_path, config):
     """Equal lines at equal numbers of two files are masked independently, so their masks tell nothing about each."""
-    snapshot = tmp_path / "snapshot.json"
+    snapshot, masked = tmp_path / "snapshot.json", []
     run("calibrate", "--config", config, write(tmp_path / "window.jsonl", LINES), "-o", snapshot)
-    options = ("--statistics", snapshot)
-    first = masked_lines(config, tmp_path / "monday", LINES, *options)
-    again = masked_lines(config, tmp_path / "copy", LINES, *options)
-    other = masked_lines(config, tmp_path / "tuesday", [*LINES, LINES[0]], *options)
-    assert first == again
-    assert sum(one != two for one, two in zip(first, other, strict=False)) > len(LINES) / 2
+    for day, lines in (("monday", LINES), ("copy", LINES), ("tuesday", [*LINES, LINES[0]])):
+        (tmp_path / day).mkdir()
+        source = write(tmp_path / day / "today.jsonl", lines)
+        run("mask", "--config", config, "--statistics", snapshot, source, tmp_path / day / "masked.jsonl")
+        masked.append((tmp_path / day / "masked.jsonl").read_bytes().splitlines())
+    assert masked[0] == masked[1]
+    assert sum(one != two for one, two in zip(masked[0], masked[2], strict=False)) > len(LINES) / 2
 
 
 @pytest.mark.parametrize(
@@ -171,25 +160,12 @@ def test_a_path_that_no_event_has_ends_with_1_and_names_path_and_reason(tmp_path
     run(*arguments, tmp_path / "out.jsonl")
 
 
-FULL, CLOSED = "cannot be (read or )?written: No space left on device", "cannot be written: Bad file descriptor"
-
-
-@pytest.mark.parametrize(
-    ("command", "message"),
-    [
-        pytest.param("mask in.jsonl >/dev/full", FULL, marks=pytest.mark.exhaustive),
-        ("ontology inspect icd10cm >/dev/full", FULL),
-        ("config show >&-", CLOSED),
-        pytest.param("mask in.jsonl >&-", CLOSED, marks=pytest.mark.exhaustive),
-    ],
-)
-def test_output_that_cannot_be_written_is_one_line(tmp_path, config, command, message):
-    write(tmp_path / "in.jsonl", LINES)
-    shell = f"exec {sys.executable} -P -m stream_masker {command}"
+def test_output_that_cannot_be_written_is_one_line(tmp_path):
+    shell = f"exec {sys.executable} -P -m stream_masker ontology inspect icd10cm >/dev/full"
     done = subprocess.run(shell, shell=True, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     (line,) = without_activity(done.stderr)
-    assert re.fullmatch(f"Error: standard output {message}", line)
+    assert line == "Error: standard output cannot be written: No space left on device"
 
 
 def test_explain_shows_how_the_codes_of_one_event_are_masked(tmp_path, config):

@@ -12,9 +12,8 @@ from stream_masker.core.mechanisms import MECHANISMS, SemanticNoise
 from stream_masker.core.statistics.utility import utility
 from stream_masker.core.window import joined
 from stream_masker.errors import ParameterError
-from stream_masker.evaluation.candidates import Candidate, candidates
 from stream_masker.evaluation.dataset import sampled
-from stream_masker.evaluation.measurement import measure
+from stream_masker.evaluation.measurement import Candidate, candidates, measure
 
 
 def test_the_measures_equal_those_of_the_mechanism_itself():

@@ -8,8 +8,15 @@ from dataclasses import replace
 import pytest
 from support.evaluating import dataset
 
-from stream_masker.evaluation.candidates import AS_CONFIGURED, Candidate, candidates
-from stream_masker.evaluation.measurement import Limits, evaluate, kept_correlation, recommend
+from stream_masker.evaluation.measurement import (
+    AS_CONFIGURED,
+    Candidate,
+    Limits,
+    candidates,
+    evaluate,
+    kept_correlation,
+    recommend,
+)
 from stream_masker.evaluation.report import COLUMNS, FIGURES, report_data, report_html, verdict
 
 COMPARED = [

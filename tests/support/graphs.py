@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import strategies as st
 
+from stream_masker.core.arrays import Float64Array
 from stream_masker.core.distance import Distance
-from stream_masker.core.dtypes import Float64Array
 from stream_masker.core.ontology import Ontology, Taxonomy
 
 Edges = list[tuple[str, str]]

@@ -10,11 +10,11 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from stream_masker.core.arrays import Int32Array
 from stream_masker.core.batch import Batch, Column, MaskedBatch
 from stream_masker.core.context import NO_CONTEXT, Context
 from stream_masker.core.dataframes import DataFrame, as_records
 from stream_masker.core.distance import Distance, distance_on, distortion_of
-from stream_masker.core.dtypes import Int32Array
 from stream_masker.core.mechanisms import encoding
 from stream_masker.core.mechanisms.encoding import Record, Value
 from stream_masker.core.mechanisms.parameters import Parameters, own_first

@@ -10,7 +10,6 @@ import numpy as np
 
 from stream_masker.core.arrays import offsets_from_lengths
 from stream_masker.core.batch import Batch, Column, MaskedBatch
-from stream_masker.core.dataframes import check_fields
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.errors import ParameterError, UnknownConceptError
 
@@ -23,16 +22,13 @@ def encode(records: Sequence[Record], taxonomies: Mapping[str, Taxonomy]) -> Bat
 
     Raises UnknownConceptError, whose ``position`` is the record's index, for an unknown concept. Raises ParameterError
     for a value that is not a concept id, a list of them, or None, for an attribute with lists in some records and
-    single ids in others, and if records have fields, but no attribute.
+    single ids in others.
     """
     for index, record in enumerate(records):
         if type(record) is not dict and not isinstance(record, Mapping):
             raise ParameterError(
                 f"record {index} is of type {type(record).__name__}: use a mapping from attributes to concept ids"
             )
-    if records:
-        whose = "no record" if len(records) > 1 else "the record"
-        check_fields(whose, set().union(*records), list(taxonomies))
     columns = ((name, [record.get(name) for record in records], tau) for name, tau in taxonomies.items())
     return Batch(len(records), tuple(_column(*each) for each in columns))
 

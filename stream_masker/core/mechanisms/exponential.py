@@ -9,8 +9,8 @@ from typing import Literal
 
 import numpy as np
 
+from stream_masker.core.arrays import Float64Array, Int32Array, Int64Array, UInt64Matrix
 from stream_masker.core.distance import Distance
-from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array, UInt64Matrix
 from stream_masker.core.mechanisms.markov import DrawingMechanism
 from stream_masker.core.mechanisms.noise.law import mask_classes
 from stream_masker.core.mechanisms.parameters import Parameters, parameter, per_attribute

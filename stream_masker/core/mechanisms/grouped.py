@@ -15,8 +15,8 @@ from typing import TypeAlias
 
 import numpy as np
 
+from stream_masker.core.arrays import Int32Array, Int32Matrix
 from stream_masker.core.batch import Batch, Column
-from stream_masker.core.dtypes import Int32Array, Int32Matrix
 from stream_masker.core.mechanisms.base import Mechanism, known_counts
 from stream_masker.core.mechanisms.parameters import Parameters, parameter
 from stream_masker.core.random import Keys

@@ -13,16 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from stream_masker.core.arrays import located
-from stream_masker.core.batch import Batch, MaskedBatch
-from stream_masker.core.dtypes import (
+from stream_masker.core.arrays import (
     BoolArray,
     Float64Array,
     Float64Matrix,
     Int32Array,
     Int64Array,
     UInt64Matrix,
+    located,
 )
+from stream_masker.core.batch import Batch, MaskedBatch
 from stream_masker.core.kernels import Products, draw_products
 from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.mechanisms.parameters import Parameters, parameter

@@ -9,9 +9,9 @@ from typing import Any, Literal
 
 import numpy as np
 
+from stream_masker.core.arrays import Float64Array, Float64Matrix, Int32Array, Int64Array, UInt64Array, UInt64Matrix
 from stream_masker.core.batch import Batch, Column, MaskedBatch, presence_patterns
 from stream_masker.core.distance import ConceptsLike, Distance
-from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array, Int64Array, UInt64Array, UInt64Matrix
 from stream_masker.core.linkage import least_class
 from stream_masker.core.mechanisms.grouped import GroupMechanism, GroupParameters
 from stream_masker.core.mechanisms.parameters import parameter

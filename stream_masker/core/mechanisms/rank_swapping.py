@@ -8,9 +8,9 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from stream_masker.core.arrays import BoolArray, Int32Array, Int64Array, Int64Matrix, UInt64Matrix
 from stream_masker.core.batch import Batch, MaskedBatch
 from stream_masker.core.distance import Distance
-from stream_masker.core.dtypes import BoolArray, Int32Array, Int64Array, Int64Matrix, UInt64Matrix
 from stream_masker.core.mechanisms.grouped import GroupMechanism, GroupParameters
 from stream_masker.core.mechanisms.parameters import parameter
 from stream_masker.core.random import Keys, draw_words

@@ -9,8 +9,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from stream_masker.core.arrays import offsets_from_lengths
-from stream_masker.core.dtypes import BoolArray, Float64Array, Float64Matrix, Int32Array, Int64Array
+from stream_masker.core.arrays import (
+    BoolArray,
+    Float64Array,
+    Float64Matrix,
+    Int32Array,
+    Int64Array,
+    offsets_from_lengths,
+)
 from stream_masker.core.mechanisms.markov import MarkovMechanism, TransitionMatrix
 from stream_masker.core.mechanisms.parameters import Parameters, parameter
 from stream_masker.core.statistics.counts import Counts

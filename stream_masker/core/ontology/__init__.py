@@ -1,8 +1,8 @@
 """Ontologies, the taxonomies of semantic domains, and the mapping of values to concepts.
 
-* ``sources`` finds a name, a file or a folder. A reader in ``formats`` reads it into a ``Draft``.
-* ``taxonomy`` has concepts and their links as arrays. ``ontology`` is the public class: the taxonomy of all concepts,
-  made of a draft. ``store`` has the arrays of texts, and keeps all arrays in files that later processes map.
+* ``formats`` finds a name, a file or a folder, and reads it into a ``Draft``. ``draft`` makes arrays of it.
+* ``taxonomy`` answers questions about concepts and their links. ``ontology`` is the public class: the taxonomy of all
+  concepts of a source. ``store`` has the arrays, and keeps them in files that later processes map.
 * ``concepts`` finds the concepts of data values.
 """
 

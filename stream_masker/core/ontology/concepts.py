@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,9 +9,12 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Final, Literal, TypeAlias, get_args
 
-from stream_masker.core.ontology.taxonomy import Taxonomy, fold_code
+from stream_masker.core.ontology.draft import reading
+from stream_masker.core.ontology.formats.tables import rows_of
+from stream_masker.core.ontology.store import fold
+from stream_masker.core.ontology.taxonomy import Taxonomy
 from stream_masker.core.validation import require_one_of, require_type
-from stream_masker.errors import OntologyError, ParameterError
+from stream_masker.errors import OntologyError
 
 UNKNOWN: Final = -2
 """The position of a value that has no concept."""
@@ -86,8 +88,6 @@ class ConceptMap:
 
     def find(self, value: str) -> Match:
         """Return the concept of a value; cached."""
-        if not isinstance(value, str):
-            raise ParameterError(f"value is of type {type(value).__name__}: use a text")
         return self._cached(value) if len(value) <= LONGEST_CACHED else self._find(value)
 
     def _find(self, value: str) -> Match:
@@ -97,7 +97,7 @@ class ConceptMap:
         if position >= 0:
             return Match(position, "exact")
         keys = _value_keys(value)
-        if len(coded := self._coded_any(keys)) == 1:
+        if len(coded := next(filter(None, map(self._coded, keys)), [])) == 1:
             return Match(coded[0], "normalised")
         if len(named := self.taxonomy.named(value)) == 1:
             return Match(named[0], "label")
@@ -114,20 +114,16 @@ class ConceptMap:
                     return Match(positions[0], "ancestor")
         return _NO_CONCEPT
 
-    def _coded_any(self, keys: Sequence[str]) -> list[int]:
-        """Return the positions of the concepts with the first key that any concept has."""
-        return next(filter(None, map(self._coded, keys)), [])
-
     def _coded(self, key: str) -> list[int]:
         """Return the positions of the concepts with a key (``_code_keys``)."""
         tau = self.taxonomy
-        return [c for c in tau.codes.candidates(fold_code(key)) if key in _code_keys(tau.ids[c])]
+        return [c for c in tau.spelled(key) if key in _code_keys(tau.ids[c])]
 
     @cached_property
     def _are_longer_codes_finer(self) -> bool:
         """Whether, among the codes of the taxonomy that start with another one, most start with that of a parent."""
         tau = self.taxonomy
-        positions = {fold_code(concept): k for k, concept in enumerate(tau.ids)}
+        positions = {fold(concept): k for k, concept in enumerate(tau.ids)}
         are_parents = []
         for code, k in positions.items():
             starts = (positions[code[:end]] for end in range(len(code) - 1, 0, -1) if code[:end] in positions)
@@ -136,22 +132,22 @@ class ConceptMap:
         return 2 * sum(are_parents) > len(are_parents)
 
 
-_FINER: Final = re.compile(r"\.?[0-9A-Z]{0,3}[0-9]")
-_SEVENTH: Final = re.compile(r"\.?[0-9X]{0,3}[A-Z]")
+_FINER: Final = re.compile(r"\.?[0-9a-z]{0,3}[0-9]")
+_SEVENTH: Final = re.compile(r"\.?[0-9x]{0,3}[a-z]")
 
 
 def _is_finer(code: str, rest: str) -> bool:
-    """Return whether the rest of a code, after a prefix in capitals, looks like the end of a finer code."""
+    """Return whether the rest of a code, after a prefix, looks like the end of a finer code."""
     is_seventh = len(code.replace(NO_DOT, "")) == 7 and _SEVENTH.fullmatch(rest)
     return bool(_FINER.fullmatch(rest) or is_seventh)
 
 
 def _code_keys(concept: str) -> set[str]:
-    """Return the keys by which a code is found: in capitals, and if it has a dot, also without the dot.
+    """Return the keys by which a code is found: case-folded, and if it has a dot, also without the dot.
 
     A code without a dot has a second key that starts with ``NO_DOT``.
     """
-    code = concept.upper()
+    code = concept.casefold()
     return {code, code.replace(".", "")} if "." in code else {code, NO_DOT + code}
 
 
@@ -160,7 +156,7 @@ def _value_keys(value: str) -> tuple[str, ...]:
 
     A value with a dot then looks up codes that have no dot, after its own dot is removed.
     """
-    text = value.strip().upper()
+    text = value.strip().casefold()
     category, dot, rest = text.partition(".")
     padded = category.zfill(3) + dot + rest if category.isdecimal() else text
     if "." not in text:
@@ -170,21 +166,12 @@ def _value_keys(value: str) -> tuple[str, ...]:
 
 
 def read_mapping(path: Path) -> dict[str, str]:
-    """Read a mapping file: CSV or TSV, with the first line ``value,concept``.
+    """Read a mapping file: CSV or TSV, with the columns ``value`` and ``concept``.
 
     Raises OntologyError, which names the line but no value.
     """
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as lines:
-            header, *rows = list(csv.reader(lines, delimiter="\t" if path.suffix == ".tsv" else ",")) or [[]]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise OntologyError(f"the mapping file {path} cannot be read ({type(error).__name__})") from None
-    if [cell.strip().lower() for cell in header] != ["value", "concept"]:
-        raise OntologyError(f"the first line of the mapping file {path} must be value,concept")
-    for number, row in enumerate(rows, start=2):
-        if row and (len(row) != 2 or not all(row)):
-            raise OntologyError(f"line {number} of the mapping file {path} is not a pair of value and concept")
-    return {row[0]: row[1].strip() for row in rows if row}
+    with reading(f"the mapping file {path}"), path.open("rb") as file:
+        return {value: concept.strip() for value, concept in rows_of(file, "value", "concept")}
 
 
 def _mapped_positions(mapping: Mapping[str, str], taxonomy: Taxonomy) -> dict[str, int]:

@@ -5,15 +5,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from itertools import chain
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_masker.core.arrays import frozen_array, offsets_from_lengths, ranges
-from stream_masker.core.dtypes import BoolArray, Int32Array, Int64Array
-from stream_masker.core.ontology.store import TextIndex, Texts
+from stream_masker.core.arrays import BoolArray, Int32Array, Int64Array, frozen_array, ranges
+from stream_masker.core.ontology.store import Arrays, Texts, owners_of
 from stream_masker.errors import ParameterError, UnknownConceptError
 
 NO_POSITION: Final = -1
@@ -40,31 +38,29 @@ class Closure(NamedTuple):
 
 
 class Taxonomy:
-    """τ(D(A)): m concepts under one root. Immutable; properties are computed on first use and cached.
+    """τ(D(A)): m concepts under one root. Immutable.
 
     Concepts have positions 0 … m-1. The root is 0. Positions are ordered by depth, then by the position of the first
     parent, then by id. So the position of a parent is less than those of its children, and in a tree the descendants of
     a concept at one depth are contiguous. Equal taxonomies have equal positions and fingerprints, no matter how they
     were created.
 
-    ids, labels: (m,) by position, decoded on access; the synonyms of concept c are
-    ``synonyms[synonym_offsets[c]:synonym_offsets[c + 1]]``. depth: (m,) int32, the number of nodes on the **longest**
-    path from the root; that of the root is 1. parents and children: compressed rows, ascending. All arrays are
-    read-only.
+    ids, labels: (m,) by position, decoded on access. depth: (m,) int32, the number of nodes on the **longest** path
+    from the root; that of the root is 1. parents: compressed rows, ascending. closure: the ancestors of
+    every concept, and the shortest paths to them. All arrays are read-only.
     """
 
-    def __init__(self, texts: Iterable[Texts], synonym_offsets: Int64Array, links: Sequence[NDArray[Any]]) -> None:
-        """In position order. ``texts``: ids, labels and synonyms. ``links``: offsets and positions of the parents, and
-        depths. Nothing is checked: use ``Ontology.taxonomy`` to create a taxonomy."""
-        self.ids, self.labels, self.synonyms = self.texts = tuple(texts)
-        self.synonym_offsets: Int64Array = frozen_array(synonym_offsets)
-        self.parent_offsets: Int64Array = frozen_array(links[0])
-        self.parents: Int32Array = frozen_array(links[1])
-        self.depth: Int32Array = frozen_array(links[2])
-        rows = np.repeat(np.arange(len(self), dtype=np.int64), np.diff(self.parent_offsets))
-        child_offsets, children = compress(self.parents.astype(np.int64), rows, len(self))
-        self.child_offsets, self.children = frozen_array(child_offsets), frozen_array(children)
+    def __init__(self, arrays: Arrays) -> None:
+        """Nothing is checked: use ``Ontology.taxonomy`` to create a taxonomy."""
+        self._arrays = own = Arrays._make(frozen_array(array) for array in arrays)
+        self.ids, self.labels = Texts(own.ids, own.id_offsets), Texts(own.labels, own.label_offsets)
+        self._synonyms = Texts(own.synonyms, own.synonym_offsets)
+        self.parent_offsets, self.parents, self.depth = own.parent_offsets, own.parents, own.depth
+        self.closure = Closure(own.closure_offsets, own.ancestors, own.paths)
         self._positions: dict[str, int] = {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._arrays,)
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -87,21 +83,7 @@ class Taxonomy:
         """The id of the root."""
         return self.ids[0]
 
-    @cached_property
-    def codes(self) -> TextIndex:
-        """Finds positions by folded ids (``fold_code``)."""
-        return TextIndex.of(list(map(fold_code, self.ids)), np.arange(len(self)))
-
-    @cached_property
-    def names(self) -> TextIndex:
-        """Finds positions by case-folded labels and synonyms."""
-        positions = np.arange(len(self))
-        names = [*map(str.casefold, chain(self.labels, self.synonyms))]
-        owners = np.concatenate((positions, np.repeat(positions, np.diff(self.synonym_offsets))))
-        kept = [k for k, name in enumerate(names) if name]
-        return TextIndex.of([names[k] for k in kept], owners[kept])
-
-    @cached_property
+    @property
     def is_tree(self) -> bool:
         """Whether every concept except the root has exactly one parent."""
         return self.parents.size == len(self) - 1
@@ -109,22 +91,17 @@ class Taxonomy:
     @cached_property
     def leaf(self) -> BoolArray:
         """(m,) bool: whether each concept has no children."""
-        return frozen_array(np.diff(self.child_offsets) == 0)
+        leaf = np.ones(len(self), np.bool_)
+        leaf[self.parents] = False
+        return frozen_array(leaf)
 
     @cached_property
     def fingerprint(self) -> str:
-        """A hash of links and ids, with zero bytes between ids, as 32 hexadecimal digits. Labels are not part of it."""
+        """A hash of links and ids, as 32 hexadecimal digits. Labels are not part of it."""
         digest = hashlib.blake2b(digest_size=16)
-        for array in (self.parent_offsets, self.parents):
-            digest.update(array.tobytes())
-        digest.update(np.insert(self.ids.utf8, self.ids.offsets[1:-1], 0).tobytes())
+        for array in (self.parent_offsets, self.parents, self.ids.offsets, self.ids.utf8):
+            digest.update(array.data)
         return digest.hexdigest()
-
-    @cached_property
-    def closure(self) -> Closure:
-        """The ancestors of every concept, and the shortest paths to them."""
-        offsets, ancestors, paths = _closure(self.parent_offsets, self.parents, self.depth)
-        return Closure(frozen_array(offsets), frozen_array(ancestors), frozen_array(paths))
 
     @cached_property
     def first_parents(self) -> Int32Array:
@@ -158,7 +135,7 @@ class Taxonomy:
         if not isinstance(value, str):
             return NO_POSITION
         if value not in self._positions:
-            for position in self.codes.candidates(fold_code(value)):
+            for position in self.spelled(value):
                 if self.ids[position] == value:
                     self._positions[str(value)] = position
         return self._positions.get(value, NO_POSITION)
@@ -167,9 +144,20 @@ class Taxonomy:
         """Return (n,) int32: the positions of n values, -1 for those that are not concepts."""
         return np.fromiter(map(self.find_one, values), np.int32, len(values))
 
+    def spelled(self, text: str) -> list[int]:
+        """Return positions, ascending: of each concept of which the id, the label or a synonym differs from a text by
+        case, dots and surrounding space at most, and seldom of another one."""
+        return owners_of(text, self._arrays.checksums, self._arrays.owners)
+
+    def named(self, name: str) -> list[int]:
+        """Return the positions of the concepts that have a label or a synonym, regardless of case."""
+        folded = name.strip().casefold()
+        names = ((c, (self.labels[c], *self.synonyms_of(self.ids[c]))) for c in self.spelled(name))
+        return [c for c, own in names if folded and folded in map(str.casefold, own)]
+
     def decode(self, positions: Iterable[int] | NDArray[np.integer]) -> list[str]:
         """Return the concept ids at the given positions."""
-        return self.ids.decode(positions.tolist() if isinstance(positions, np.ndarray) else positions)
+        return [*map(self.ids.__getitem__, positions.tolist() if isinstance(positions, np.ndarray) else positions)]
 
     def label(self, concept: str) -> str:
         """Return the label of a concept, empty if it has none. Raises UnknownConceptError."""
@@ -177,17 +165,9 @@ class Taxonomy:
 
     def synonyms_of(self, concept: str) -> tuple[str, ...]:
         """Return the synonyms of a concept. Raises UnknownConceptError."""
-        return self.synonyms_at(self.position(concept))
-
-    def named(self, name: str) -> list[int]:
-        """Return the positions of the concepts that have a label or a synonym, regardless of case."""
-        folded = name.strip().casefold()
-        owners = sorted(set(self.names.candidates(folded)))
-        return [c for c in owners if folded in map(str.casefold, (self.labels[c], *self.synonyms_at(c)))]
-
-    def synonyms_at(self, position: int) -> tuple[str, ...]:
-        """Return the synonyms of the concept at a position."""
-        return self.synonyms[self.synonym_offsets[position] : self.synonym_offsets[position + 1]]
+        c = self.position(concept)
+        start, end = self._arrays.synonym_rows[c : c + 2]
+        return tuple(map(self._synonyms.__getitem__, range(start, end)))
 
     def depth_of(self, concept: str) -> int:
         """Return the number of nodes on the longest path from the root to a concept; that of the root is 1."""
@@ -200,8 +180,8 @@ class Taxonomy:
 
     def children_of(self, concept: str) -> tuple[str, ...]:
         """Return the direct specialisations of a concept."""
-        c = self.position(concept)
-        return tuple(self.decode(self.children[self.child_offsets[c] : self.child_offsets[c + 1]]))
+        links = np.flatnonzero(self.parents == self.position(concept))
+        return tuple(self.decode(np.searchsorted(self.parent_offsets, links, side="right") - 1))
 
     def ancestors_of(self, concept: str) -> dict[str, int]:
         """Return the concept and all its subsumers, deepest first, with the number of links on the shortest path to
@@ -224,81 +204,16 @@ class Taxonomy:
         at = self.depth[concept] == np.minimum(self.depth[positions], depth)[owner]
         return owner[at], concept[at]
 
-    def lcs(self, c1: str, c2: str) -> str:
-        """Return the least common subsumer: the deepest one; of several, that of least paths, then of smallest id."""
-        return self.ids[self.common_subsumer([self.position(c1), self.position(c2)])]
-
-    def common_subsumer(self, positions: Sequence[int]) -> int:
-        """Return the position of the least common subsumer of one or more concepts (2017: equation 9); ties as in
-        ``lcs``."""
-        common = self._ancestors(positions[0])
-        for other in positions[1:]:
-            paths = self._ancestors(other)
+    def lcs(self, *concepts: str) -> str:
+        """Return the least common subsumer of one or more concepts (2017: equation 9): the deepest one; of several,
+        that of least paths, then of smallest id. Raises like ``encode``."""
+        first, *others = map(self._ancestors, self.encode(concepts).tolist())
+        common = first
+        for paths in others:
             common = {s: path + paths[s] for s, path in common.items() if s in paths}
-        return min(common, key=lambda s: (-int(self.depth[s]), common[s], self.ids[s]))
+        return self.ids[min(common, key=lambda s: (-int(self.depth[s]), common[s], self.ids[s]))]
 
     def _ancestors(self, position: int) -> dict[int, int]:
         table = self.closure
         row = slice(table.offsets[position], table.offsets[position + 1])
         return dict(zip(table.ancestors[row].tolist(), table.paths[row].tolist(), strict=True))
-
-
-def fold_code(code: str) -> str:
-    """Return a code in capitals and without dots, so that all spellings of a code become equal."""
-    return code.upper().replace(".", "")
-
-
-def compress(rows: Int64Array, columns: Int64Array, size: int) -> tuple[Int64Array, Int32Array]:
-    """Compressed rows of the links (rows[k], columns[k]): offsets (size + 1,), and columns, ascending in each row."""
-    links = np.sort(rows * size + columns)
-    return offsets_from_lengths(np.bincount(rows, minlength=size)), (links % size).astype(np.int32)
-
-
-def ordered(children: Int64Array, parents: Int64Array, size: int) -> list[Int64Array]:
-    """Order concepts by depth, then by the place of the first parent in this order, then by index.
-
-    ``children[k]`` is-a ``parents[k]``. Return the concepts of each depth in turn; those in or below a cycle are
-    missing. A concept is as deep as the last of its parents is early (Kahn's algorithm, a level at a time).
-    """
-    offsets, below = compress(parents, children, size)
-    waiting = np.bincount(children, minlength=size)
-    first = np.full(size, size)
-    level, levels, placed = np.flatnonzero(waiting == 0), [], 0
-    while level.size:
-        levels.append(level)
-        lengths = offsets[level + 1] - offsets[level]
-        reached = below[ranges(offsets[level], lengths)]
-        np.minimum.at(first, reached, np.repeat(np.arange(placed, placed + level.size), lengths))
-        np.subtract.at(waiting, reached, 1)
-        placed += level.size
-        ready = np.unique(reached[waiting[reached] == 0])
-        level = ready[np.argsort(first[ready], kind="stable")]
-    return levels
-
-
-def _closure(
-    parent_offsets: Int64Array, parents: Int32Array, depth: Int32Array
-) -> tuple[Int64Array, Int32Array, Int32Array]:
-    """Return the ancestors of every concept, including itself: offsets (m + 1,), positions (descending), shortest
-    paths.
-
-    The ancestors of a concept are itself, at 0 links, and the ancestors of its parents, one link farther. ``depth``:
-    (m,) int32, ascending; that of every parent is smaller.
-    """
-    m, span = depth.size, int(depth[-1]) + 1
-    offsets, ancestors, paths = np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0, np.int32)
-    for level in np.split(np.arange(m), np.flatnonzero(np.diff(depth)) + 1):
-        counts = np.diff(parent_offsets[level[0] : level[-1] + 2])
-        above = parents[parent_offsets[level[0]] : parent_offsets[level[-1] + 1]]
-        lengths = offsets[above + 1] - offsets[above]
-        inherited = ranges(offsets[above], lengths)
-        owners = np.concatenate((level, np.repeat(np.repeat(level, counts), lengths))) - level[0]
-        reached = np.concatenate((level, ancestors[inherited]))
-        links = np.concatenate((np.zeros(level.size, np.int64), paths[inherited] + 1))
-        rows, shortest = np.divmod(np.sort((owners * m + (m - 1 - reached)) * span + links), span)
-        is_first = np.diff(rows, prepend=-1) > 0
-        owners, reached = np.divmod(rows[is_first], m)
-        offsets = np.concatenate((offsets, offsets[-1] + np.cumsum(np.bincount(owners))))
-        ancestors = np.concatenate((ancestors, (m - 1 - reached).astype(np.int32)))
-        paths = np.concatenate((paths, shortest[is_first].astype(np.int32)))
-    return offsets, ancestors, paths

@@ -14,10 +14,9 @@ from typing import ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_masker.core.arrays import offsets_from_lengths, ratio
+from stream_masker.core.arrays import Float64Array, Float64Matrix, Int32Array, Int64Array, offsets_from_lengths, ratio
 from stream_masker.core.batch import ABSENT, Batch, Column, MaskedBatch
 from stream_masker.core.distance import Distance
-from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array, Int64Array
 from stream_masker.core.random import Keys, PositionKeys
 from stream_masker.core.statistics.counts import Counts, SparseCounts, combine, count_batch, marginals
 

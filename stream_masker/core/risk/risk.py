@@ -20,8 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from stream_masker.core.arrays import ratio
-from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array, Int64Array
+from stream_masker.core.arrays import Float64Array, Float64Matrix, Int32Array, Int64Array, ratio
 from stream_masker.core.ontology.taxonomy import Taxonomy
 from stream_masker.core.risk.law import Assessed, Channel, MaskLaw, Tuples, hoeffding_bound, masked_columns, value_law
 from stream_masker.core.risk.sensitive import present_groups

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from importlib.resources import files
 from typing import Any
 
-from stream_masker.core.dtypes import BoolArray
+from stream_masker.core.arrays import BoolArray
 from stream_masker.core.ontology.taxonomy import Taxonomy
 from stream_masker.core.validation import number_between
 from stream_masker.errors import ParameterError

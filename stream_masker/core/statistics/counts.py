@@ -18,8 +18,8 @@ from typing import Final, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_masker.core.arrays import BoolArray, Int32Array, Int64Array, UInt64Array
 from stream_masker.core.batch import Batch
-from stream_masker.core.dtypes import BoolArray, Int32Array, Int64Array, UInt64Array
 from stream_masker.core.random import Secret
 from stream_masker.errors import StatisticsError
 

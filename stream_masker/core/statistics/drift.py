@@ -22,8 +22,8 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from stream_masker.core.arrays import Float64Array
 from stream_masker.core.distance import Distance
-from stream_masker.core.dtypes import Float64Array
 from stream_masker.core.statistics.counts import Counts, SparseCounts
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.core.statistics.windows import Moved, Windows, correlation_null

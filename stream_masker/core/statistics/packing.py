@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_masker.core.dtypes import BoolArray, Int32Array, Int64Array
+from stream_masker.core.arrays import BoolArray, Int32Array, Int64Array
 from stream_masker.errors import StatisticsError
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from stream_masker.core.dtypes import Float64Array
+from stream_masker.core.arrays import Float64Array
 from stream_masker.errors import StatisticsError
 
 

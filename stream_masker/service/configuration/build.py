@@ -12,7 +12,7 @@ from stream_masker.core.context import Context
 from stream_masker.core.mechanisms.noise.semantic import noise_defaults
 from stream_masker.core.ontology import ConceptMap, Ontology, Taxonomy
 from stream_masker.core.ontology.concepts import read_mapping
-from stream_masker.core.ontology.sources import NAMED
+from stream_masker.core.ontology.formats import NAMED
 from stream_masker.errors import ConfigurationError, StreamMaskerError
 from stream_masker.pipeline.fhir import ReferencePseudonym
 from stream_masker.pipeline.hl7v2 import CONTROL_ID

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from stream_masker.core.dtypes import BoolArray, Float64Array, Int64Array
+from stream_masker.core.arrays import BoolArray, Float64Array, Int64Array
 from stream_masker.core.ontology import Taxonomy
 
 CHAPTER_DEPTH, BLOCK_DEPTH = 2, 3

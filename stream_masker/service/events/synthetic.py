@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from stream_masker.core.dtypes import BoolArray, Int64Array
+from stream_masker.core.arrays import BoolArray, Int64Array
 from stream_masker.errors import ConfigurationError
 from stream_masker.pipeline.paths import Document, EachStep, NameStep, Path, alternatives, compile_path
 from stream_masker.service.configuration.build import build_taxonomies

@@ -55,7 +55,7 @@ def test_parameters_are_checked_by_their_types_and_limits(kind, given, message):
 
 
 def test_parameters_are_known_and_attributes_keep_their_order():
-    with pytest.raises(ParameterError, match="the mechanism has no parameter 'distence': did you mean 'distance'"):
+    with pytest.raises(ParameterError, match="the mechanism has no parameter 'distence': use "):
         made(distence="wu_palmer")
     with pytest.raises(ParameterError, match="there is no attribute to mask"):
         Pram({}, seed=SEED)

@@ -58,5 +58,5 @@ def test_units_are_counted_by_the_keys_of_records():
 
 def test_every_learned_record_needs_its_key():
     made = SemanticTransport(dict.fromkeys(NAMES, TREE), seed=SEED)
-    with pytest.raises(ParameterError, match="there are 1 keys for 2 records"):
+    with pytest.raises(ParameterError, match="one for each of the 2 records"):
         made.learn_many([{"first": COMMON[0], "second": None}] * 2, keys=[b"a"])

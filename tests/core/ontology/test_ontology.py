@@ -31,11 +31,11 @@ def test_the_error_names_the_concepts_of_a_cycle(given_links, data):
 
 
 def test_a_long_chain_needs_no_deep_recursion():
-    chain = [(f"{k + 1:06}", f"{k:06}") for k in range(5_000)]
+    chain = [(f"{k + 1:06}", f"{k:06}") for k in range(1_200)]
     tau = Ontology.from_edges(chain).taxonomy()
-    assert (tau.ids[-1], tau.depth_of("005000")) == ("005000", 5_001)
-    with pytest.raises(OntologyError, match=r"and 4996 more$"):
-        Ontology.from_edges([*chain, ("000000", "005000")])
+    assert (tau.ids[-1], tau.depth_of("001200")) == ("001200", 1_201)
+    with pytest.raises(OntologyError, match=r"and 1196 more$"):
+        Ontology.from_edges([*chain, ("000000", "001200")])
 
 
 @pytest.mark.parametrize(
@@ -44,8 +44,6 @@ def test_a_long_chain_needs_no_deep_recursion():
         ([], "the ontology holds no concept"),
         ([("a", "r"), ("b", "a"), ("a", "b")], "the is-a links form a cycle: [ab], [ab]"),
         ([("a", "a")], "the is-a links form a cycle: a"),
-        ([("a", "r"), ("a", "r")], "these concepts have the same parent twice: a"),
-        ([(f"c{k}", "r") for k in range(8)] * 2, "these .* twice: c0, c1, c2, c3, c4 and 3 more"),
     ],
 )
 def test_invalid_links_are_refused_with_the_concepts(links, message):
@@ -53,8 +51,12 @@ def test_invalid_links_are_refused_with_the_concepts(links, message):
         Ontology.from_edges(links)
 
 
+def test_links_that_are_given_twice_count_once():
+    assert Ontology.from_edges(LINKS * 2) == Ontology.from_edges(LINKS)
+
+
 def test_several_roots_get_a_common_one_with_a_name_of_its_own():
-    onto = Ontology.from_parents({"b": [], "ROOT": ["a"], "a": [], "c": ["b"]})
+    onto = Ontology.from_edges([("ROOT", "a"), ("c", "b")])
     assert (onto.root, len(onto)) == ("(ROOT)", 5)
     assert onto.taxonomy().children_of("(ROOT)") == ("a", "b")
 
@@ -77,7 +79,7 @@ def test_a_taxonomy_has_a_root_or_a_domain():
     assert onto.taxonomy() is onto.taxonomy(root="r") is onto
     with pytest.raises(ParameterError, match="not both"):
         onto.taxonomy(domain=["b"], root="a")
-    for domain, message in (([], "at least one"), ("b", "one text")):
+    for domain, message in (([], "at least one"), ("b", "are one text")):
         with pytest.raises(ParameterError, match=message):
             onto.taxonomy(domain=domain)
     with pytest.raises(UnknownConceptError, match=r"^root='z' is not a concept of the ontology: use one of 5 ids"):
@@ -106,8 +108,8 @@ def test_concepts_are_found_by_their_exact_ids():
 def test_arrays_are_read_only():
     for leaf_parents in ("r", "a"):
         tau = Ontology.from_edges([("a", "r"), ("b", "a"), ("b", "r"), ("c", leaf_parents)]).taxonomy()
-        arrays = [tau.parents, tau.children, tau.depth, tau.leaf, tau.closure.ancestors]
-        for array in [*arrays, tau.parent_offsets, tau.child_offsets, tau.closure.offsets]:
+        arrays = [tau.parents, tau.depth, tau.leaf, tau.closure.ancestors]
+        for array in [*arrays, tau.parent_offsets, tau.closure.offsets]:
             with pytest.raises(ValueError, match="read-only"):
                 array[0] = 1
 

@@ -8,6 +8,7 @@ import pytest
 from support.data import SMALL, load
 
 from stream_masker import ConceptMap, Ontology
+from stream_masker.core.ontology import ontology
 
 SOURCES = {"small.obo": SMALL["hp.obo"], "tree.csv": "concept,parent,label\nr,,Root\na,r,Alpha\nb,a,\n"}
 
@@ -23,10 +24,8 @@ def own_cache(tmp_path, monkeypatch):
 def reads(monkeypatch):
     """The files that were opened to be parsed, by the number of their links that were checked."""
     parsed = []
-    original = Ontology._of.__func__
-    monkeypatch.setattr(
-        Ontology, "_of", classmethod(lambda cls, draft: (parsed.append(draft), original(cls, draft))[1])
-    )
+    original = ontology.arrays_of
+    monkeypatch.setattr(ontology, "arrays_of", lambda draft: (parsed.append(draft), original(draft))[1])
     return parsed
 
 
@@ -58,7 +57,7 @@ def replaced(file, content):
 
 
 DAMAGES = {
-    "truncated": lambda folder: replaced(folder / "ids.0.npy", (folder / "ids.0.npy").read_bytes()[:-1]),
+    "truncated": lambda folder: replaced(folder / "ids.npy", (folder / "ids.npy").read_bytes()[:-1]),
     "empty": lambda folder: [file.unlink() for file in folder.iterdir()],
 }
 

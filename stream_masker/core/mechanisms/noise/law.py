@@ -16,8 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stream_masker.core.arrays import ratio
-from stream_masker.core.dtypes import (
+from stream_masker.core.arrays import (
     BoolArray,
     Float64Array,
     Float64Cube,
@@ -26,6 +25,7 @@ from stream_masker.core.dtypes import (
     Int64Array,
     Levels,
     UInt64Array,
+    ratio,
 )
 from stream_masker.core.kernels import (
     EQUAL,

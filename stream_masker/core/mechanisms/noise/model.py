@@ -16,9 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from stream_masker.core.arrays import slices
+from stream_masker.core.arrays import Float64Array, Int32Array, Int64Array, UInt64Array, slices
 from stream_masker.core.batch import Batch, presence_patterns
-from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array, UInt64Array
 from stream_masker.core.mechanisms.noise.law import Distribution
 from stream_masker.core.random import EXPONENTIALS, Keys, draw_words, key_words, normals
 from stream_masker.core.statistics.counts import Counts

@@ -15,8 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stream_masker.core.arrays import ratio
-from stream_masker.core.dtypes import Float32Array, Float32Matrix, Float64Array, Float64Matrix, Int64Array
+from stream_masker.core.arrays import Float32Array, Float32Matrix, Float64Array, Float64Matrix, Int64Array, ratio
 from stream_masker.core.kernels import greatest_products
 from stream_masker.core.mechanisms.transport.fit import DISTANCE_ERROR, Map
 

@@ -20,8 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stream_masker.core.arrays import offsets_from_lengths
-from stream_masker.core.dtypes import (
+from stream_masker.core.arrays import (
     Float32Array,
     Float32Matrix,
     Float64Array,
@@ -29,6 +28,7 @@ from stream_masker.core.dtypes import (
     Int32Array,
     Int64Array,
     UInt64Array,
+    offsets_from_lengths,
 )
 from stream_masker.core.kernels import Tree, couple, draw_given
 from stream_masker.core.mechanisms.transport.certainty import Limits, Told, least_redraw

@@ -8,11 +8,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from stream_masker.core.arrays import located
+from stream_masker.core.arrays import BoolArray, Float64Array, Int32Array, located
 from stream_masker.core.batch import Batch, MaskedBatch
 from stream_masker.core.context import Context, ContextChoice
 from stream_masker.core.dataframes import DataFrame
-from stream_masker.core.dtypes import BoolArray, Float64Array, Int32Array
 from stream_masker.core.mechanisms.base import Mechanism, known_counts
 from stream_masker.core.mechanisms.encoding import Record
 from stream_masker.core.mechanisms.parameters import MAX_ALPHA, MIN_ALPHA, Parameters, parameter, per_attribute

@@ -14,9 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from stream_masker.core.batch import Batch
-from stream_masker.core.distance import Distance
-from stream_masker.core.dtypes import (
+from stream_masker.core.arrays import (
     Float32Array,
     Float32Matrix,
     Float64Array,
@@ -26,6 +24,8 @@ from stream_masker.core.dtypes import (
     UInt16Matrix,
     UInt64Array,
 )
+from stream_masker.core.batch import Batch
+from stream_masker.core.distance import Distance
 from stream_masker.core.kernels import REDRAWN, SECOND, Products, draw_products
 from stream_masker.core.mechanisms.transport.certainty import COLUMNS, Told
 from stream_masker.core.mechanisms.transport.fit import Kernel, Law, Map, Values

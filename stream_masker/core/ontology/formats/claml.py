@@ -8,10 +8,11 @@ from itertools import product
 from typing import BinaryIO, Final
 from xml.etree.ElementTree import Element, ParseError, XMLParser, parse
 
-from stream_masker.core.ontology.formats import Draft
+from stream_masker.core.ontology.draft import Draft
 from stream_masker.errors import OntologyError
 
-SYNONYM_KINDS: Final = ("inclusion", "preferredLong")
+NAME_KINDS: Final = ("preferred", "inclusion", "preferredLong")
+"""The rubrics with names: the label first."""
 
 UNMODIFIED_KINDS: Final = frozenset({"component", "chapter", "block"})
 """Classes whose modifiers make no codes, such as the qualifiers of ICF."""
@@ -23,7 +24,6 @@ _CATEGORY: Final = re.compile(r"[A-Z]\d\d")
 def read_claml(file: BinaryIO) -> Draft:
     """Read the classes with their superclasses, and the codes that modifiers make of them.
 
-    * A class without a superclass is below the classes that name it as their subclass.
     * Label: the preferred rubric; synonyms: the long preferred one and inclusions.
     * A class with modifiers (``ModifiedBy``) gets a child for each code of the first one, each of these a child for
       each code of the second one, and so on, unless the document lists the class itself. A modifier without a dot of a
@@ -40,17 +40,13 @@ def read_claml(file: BinaryIO) -> Draft:
     if document.tag != "ClaML":
         raise OntologyError("the XML is not ClaML: the document element must be ClaML")
     title = document.find("Title")
-    draft = Draft(root="ClaML") if title is None else Draft(root=title.get("name") or "ClaML", root_label=_text(title))
-    classes = {_required(element, "code"): element for element in document.iter("Class")}
-    above: dict[str, list[str]] = {}
-    for code, element in classes.items():
-        for below in element.iter("SubClass"):
-            above.setdefault(_required(below, "code"), []).append(code)
+    draft = Draft("ClaML") if title is None else Draft(title.get("name") or "ClaML", _text(title))
+    classes: dict[str, Element] = {}
     for element in document.iter("Class"):
         code = _required(element, "code")
-        parents = _codes(element, "SuperClass") or above.get(code, [])
-        synonyms = [text for kind in SYNONYM_KINDS for text in _rubrics(element, kind)]
-        draft.add(code, parents, next(_rubrics(element, "preferred"), ""), synonyms)
+        classes[code] = element
+        names = [text for kind in NAME_KINDS for text in _rubrics(element, kind)]
+        draft.add(code, _codes(element, "SuperClass"), names)
     modifiers: dict[str, dict[str, str]] = {}
     for element in document.iter("ModifierClass"):
         codes = modifiers.setdefault(_required(element, "modifier"), {})
@@ -86,8 +82,7 @@ def _add_code(draft: Draft, base: str, code: str, modifier: str, text: str) -> s
     else:
         concept = f"{base}.{code}" if modifier.endswith("_4") else f"{base}.X{code}"
     if concept not in draft.parents:
-        label = ": ".join(part for part in (draft.labels[base], text) if part)
-        draft.add(concept, [base], label, [])
+        draft.add(concept, [base], [": ".join([*draft.names[base][:1], *([text] if text else [])])])
     return concept
 
 

@@ -16,14 +16,13 @@ from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import Int32Array
 from stream_masker.core.mechanisms.base import Mechanism, known_counts
 from stream_masker.core.mechanisms.noise.law import (
-    Distribution,
     MaskRule,
     NoiseLaw,
     PairMasks,
-    References,
     noise_cells,
+    partners,
 )
-from stream_masker.core.mechanisms.noise.model import NoiseModel, NoiseSampler
+from stream_masker.core.mechanisms.noise.model import NoiseModel, NoiseSampler, model_of
 from stream_masker.core.mechanisms.parameters import (
     MAX_ALPHA,
     MIN_ALPHA,
@@ -157,9 +156,10 @@ class SemanticNoise(Mechanism):
         partner is an array is taken to be any of its elements, not the first one.
         """
         rule: MaskRule = self._prepared_statistics().rules[j]
-        if not self._is_paired:
-            return rule.channel(values, References.single(values.size, rule.reference))
-        return rule.channel(values, References.paired(values, known_counts(counts), j, self._sizes[j]))
+        if self._is_paired:
+            return rule.channel(values, *partners(values, known_counts(counts), j, self._sizes[j]))
+        n = values.size
+        return rule.channel(values, np.arange(n), np.full(n, rule.reference, np.int32), np.ones(n))
 
     def mask_law(self, tuples: Tuples, channels: tuple[Channel, ...], counts: Counts) -> MaskLaw | None:
         if not (self._is_paired or self._correlated):
@@ -186,10 +186,8 @@ class SemanticNoise(Mechanism):
 
     def _prepare(self, statistics: Statistics) -> PreparedNoise:
         model, means = NoiseModel.read(statistics.model, self.attributes), self._means(statistics)
-        if self.parameters.preset == "strong":
-            _check_leaves(model, self._taxonomies)
         sigma = model.covariance if self._correlated else np.diag(model.variances)
-        distribution, alpha = Distribution(self.parameters.distribution), np.array(list(self.alpha.values()))
+        distribution, alpha = self.parameters.distribution, np.array(list(self.alpha.values()))
         laws = [NoiseLaw(deviation, distribution) for deviation in np.sqrt(alpha * np.diag(sigma)).tolist()]
         sampler = NoiseSampler(sigma, alpha, correlated=self._correlated, distribution=distribution)
         return PreparedNoise(sampler, self._rules(model, laws, means))
@@ -209,12 +207,13 @@ class SemanticNoise(Mechanism):
 
     def _model(self, counts: Counts, statistics: Statistics) -> Mapping[str, Any]:
         """Return the model of the window, or the one in force if that is near enough."""
-        previous, new = self._statistics, NoiseModel.of(counts, statistics)
-        if previous is not None and (self._reference != "mean" or previous.mean == statistics.mean):
-            held = NoiseModel.read(previous.model, self.attributes)
-            if held.is_near(new, drawn_by_frequency=self._candidates == "observed"):
-                return previous.model
-        return new.to_dict(self.attributes)
+        if self.parameters.preset == "strong":
+            _check_leaves(counts, self._taxonomies)
+        before, model = self._statistics, model_of(counts, statistics)
+        if before is not None and (self._reference != "mean" or before.mean == statistics.mean):
+            held, new = (NoiseModel.read(each, self.attributes) for each in (before.model, model))
+            return before.model if held.is_near(new) else model
+        return model
 
     def _means(self, statistics: Statistics) -> tuple[int, ...]:
         try:
@@ -238,11 +237,10 @@ class PreparedNoise(NamedTuple):
     rules: tuple[MaskRule, ...]
 
 
-def _check_leaves(model: NoiseModel, taxonomies: Mapping[str, Taxonomy]) -> None:
+def _check_leaves(counts: Counts, taxonomies: Mapping[str, Taxonomy]) -> None:
     """Raise StatisticsError unless enough values of every attribute are leaves."""
-    for (name, tau), (values, counts) in zip(taxonomies.items(), model.frequencies, strict=True):
-        leaves = Candidates.of(tau, "leaves").weights[values] > 0
-        share = float(counts[leaves].sum() / counts.sum())
+    for (name, tau), column in zip(taxonomies.items(), counts.values, strict=True):
+        share = float(column.counts[tau.leaf[column.keys]].sum() / column.rows)
         if share < MIN_LEAVES:
             raise StatisticsError(
                 f"{name}: {share:.0%} of the window's codes are leaves of their ontology, but the preset strong needs "

@@ -1,19 +1,13 @@
-"""MDAV, group means and Algorithm 1 of 2013, against literal implementations of their definitions."""
-
-from dataclasses import replace
+"""MDAV and group means of 2013, against literal implementations of their definitions."""
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.graphs import taxonomies
 
-from stream_masker.core.batch import Batch, Column
 from stream_masker.core.distance import LogTaxonomic
 from stream_masker.core.mechanisms.grouped import GroupValues
-from stream_masker.core.mechanisms.microaggregation import Microaggregation, mdav
-from stream_masker.core.random import PositionKeys
-from stream_masker.core.statistics import compute_statistics, count_batch
+from stream_masker.core.mechanisms.microaggregation import group_means, mdav
 
 
 class LiteralMdav:
@@ -94,48 +88,14 @@ def test_groups_equal_those_of_literal_mdav(problem, people):
     assert len(set(units)) < k or sizes.min() >= k
 
 
-def mechanism(tau, **parameters):
-    return Microaggregation({"a": tau, "b": tau}, seed=b"seed............", **{"k": 3} | parameters)
-
-
-@given(taxonomies(), st.integers(0, 1000), st.booleans())
-def test_values_are_group_means_or_within_the_radius(tau, seed, hybrid):
-    """Algorithm 1, and equation 3, on the groups that the masked records reveal."""
-    rng = np.random.default_rng(seed)
-    n = 40
-    codes = rng.integers(0, min(len(tau), 9), (n, 2)).astype(np.int32)
-    made = mechanism(tau, hybrid=hybrid)
-    batch = Batch(n, tuple(Column(codes[:, j].copy()) for j in range(2)))
-    counts = count_batch(batch, [len(tau)] * 2)
-    statistics = compute_statistics(counts, made.attributes, made.distances, version=1)
-    made = made.with_statistics(replace(statistics, model=made._model(counts, statistics)), counts)
-    keys = PositionKeys(b"seed", "t", 0, np.arange(n))
-    masked = made.mask_batch(batch, keys)
-    plain = mechanism(tau)
-    plain.restore(made.snapshot())
-    groups = _groups(plain, batch, keys)
-    d = LogTaxonomic(tau)
-    for j in range(2):
-        _check_values(codes[:, j], masked.columns[j].codes, groups, d, hybrid)
-
-
-def _groups(made, batch, keys):
-    """The groups of equal masked records without the hybrid step; groups with equal masks are merged."""
-    masked = made.mask_batch(batch, keys)
-    rows = np.column_stack([column.codes for column in masked.columns])
-    _, which = np.unique(rows, axis=0, return_inverse=True)
-    return [np.flatnonzero(which.reshape(-1) == g) for g in range(which.max() + 1)]
-
-
-def _check_values(before, after, groups, d, hybrid):
-    matrix = d.matrix(np.arange(len(d.taxonomy)))
+@given(taxonomies(), st.integers(0, 1000))
+def test_the_values_of_a_group_become_the_least_marginal_one(tau, seed):
+    """Equation 3, and among equally marginal values that of the record with the smallest word."""
+    rng, d = np.random.default_rng(seed), LogTaxonomic(tau)
+    codes, words = rng.integers(0, min(len(tau), 9), 40).astype(np.int32), rng.permutation(40).astype(np.uint64)
+    groups = np.array_split(rng.permutation(40), 9)
+    masks = group_means(GroupValues.of(codes, d), groups, words)
     for group in groups:
-        values = before[group]
-        if hybrid:
-            for r in group:
-                radius = max(matrix[before[r], v] for v in values)
-                assert matrix[before[r], after[r]] <= radius
-                assert after[r] in before
-        elif len(group) < 6:
-            totals = {v: sum(matrix[v, w] for w in values) for v in values.tolist()}
-            assert totals[int(after[group[0]])] == pytest.approx(min(totals.values()))
+        totals = {r: sum(d.between(codes[[r]], codes[group])[0]) for r in group.tolist()}
+        least = min(totals, key=lambda r: (round(totals[r], 8), words[r]))
+        assert set(masks[group].tolist()) == {int(codes[least])}

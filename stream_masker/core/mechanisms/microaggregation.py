@@ -15,7 +15,7 @@ from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array, UInt
 from stream_masker.core.linkage import least_class
 from stream_masker.core.mechanisms.grouped import GroupMechanism, GroupParameters, GroupValues
 from stream_masker.core.mechanisms.parameters import parameter
-from stream_masker.core.random import ROUNDING_WORD, TIES, Keys, draw_words, uniforms
+from stream_masker.core.random import ROUNDING_WORD, Keys, draw_words
 from stream_masker.core.statistics.counts import Counts, SparseCounts
 from stream_masker.core.statistics.statistics import Marginal
 from stream_masker.core.statistics.summary import Statistics
@@ -28,9 +28,6 @@ class MicroaggregationParameters(GroupParameters):
     """Microaggregation (2013): replaces the values of k or more similar records by one representative."""
 
     k: int = parameter(5, "The minimum number of records in a group of equal masked records; at least 2.", ge=2)
-    hybrid: bool = parameter(
-        False, "Whether values are taken from records of the group instead of its mean (2013: Algorithm 1)."
-    )
     distance: str = parameter("log_taxonomic", "The semantic distance.")
 
 
@@ -47,19 +44,15 @@ class Microaggregation(GroupMechanism):
     except which values are absent (counted as ``truncated``). Array elements form groups by themselves: an element
     equals at least k − 1 others, but the combination of a record's elements, and their number, are not hidden.
 
-    ``hybrid`` (2013: Algorithm 1) keeps the variance that means lose: each value becomes a random one among the values
-    masked together that are no farther from it than its group's farthest value. Instead of k-anonymity, it guarantees
-    that every value of the group, for each attribute separately, is a possible result for each of its records.
+    The paper's Algorithm 1, which replaces means by random values near the originals, is left out: it restores the
+    variance that means lose, and loses the k-anonymity.
     """
 
     name = "microaggregation"
     counts_units = True
     source = "2013: sections 2.2 to 3.1"
-    preserves = ("meaning", "mean", "with hybrid: dispersion within groups")
-    guarantee = (
-        "k-anonymity of scalars within a group, verified, but not of the masks of a person in "
-        "several groups; none with hybrid"
-    )
+    preserves = ("meaning", "mean")
+    guarantee = "k-anonymity of scalars within a group, verified, but not of the masks of a person in several groups"
 
     parameters_type = MicroaggregationParameters
     parameters: MicroaggregationParameters
@@ -70,7 +63,7 @@ class Microaggregation(GroupMechanism):
         return self.parameters.k
 
     def _mask(self, batch: Batch, keys: Keys, prepared: tuple[Float64Array, list[int]]) -> MaskedBatch:
-        (weights, means), k, hybrid = prepared, self.group_minimum, self.parameters.hybrid
+        (weights, means), k = prepared, self.group_minimum
         words, codes = draw_words(keys, batch), [column.codes.copy() for column in batch.columns]
         truncated, every = [0] * len(codes), np.arange(batch.size) if batch.units is None else batch.units
         for rows, columns in _comparable(batch):
@@ -83,10 +76,9 @@ class Microaggregation(GroupMechanism):
             values = [GroupValues.of(codes[j][rows], self.distances[j]) for j in columns]
             groups = mdav(values, weights[columns], order, units, k)
             for j, value in zip(columns, values, strict=True):
-                drawn = uniforms(words[j][rows, TIES])
-                codes[j][rows] = near_values(value, groups, drawn) if hybrid else group_means(value, groups, order)
+                codes[j][rows] = group_means(value, groups, order)
             masked = Batch(rows.size, tuple(Column(codes[j][rows]) for j in columns), units=units)
-            if not hybrid and least_class(masked) < k:
+            if least_class(masked) < k:
                 raise AnonymityError(f"masked records are not {k}-anonymous and are withheld")
         return self._masked(batch, codes, truncated)
 
@@ -133,21 +125,6 @@ def group_means(values: GroupValues, groups: Sequence[Int64Array], order: UInt64
         totals = np.round(values.distances[np.ix_(own, own)].mean(axis=1), 9)
         least = np.flatnonzero(totals == totals.min())
         masks[group] = own[least[order[group[least]].argmin()]]
-    return values.distinct[masks]
-
-
-def near_values(values: GroupValues, groups: Sequence[Int64Array], drawn: Float64Array) -> Int32Array:
-    """Return (n,) int32: for each record a random value within the radius of its group (2013: Algorithm 1).
-
-    It is one of the values that are no farther from its own value than the farthest value of its group; ``drawn``: (n,)
-    in [0, 1), which one.
-    """
-    masks = np.empty_like(values.rows)
-    for group in groups:
-        own = values.rows[group]
-        near = values.distances[own] <= values.distances[np.ix_(own, own)].max(axis=1, keepdims=True)
-        place = np.floor(drawn[group] * near.sum(axis=1))
-        masks[group] = (near.cumsum(axis=1) > place[:, None]).argmax(axis=1)
     return values.distinct[masks]
 
 

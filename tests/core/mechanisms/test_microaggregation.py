@@ -1,4 +1,4 @@
-"""Microaggregation: verified k-anonymity of records and of units, absent values, arrays, the hybrid step (2013)."""
+"""Microaggregation: verified k-anonymity of records and of units, absent values, arrays (2013)."""
 
 from __future__ import annotations
 

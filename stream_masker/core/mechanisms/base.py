@@ -29,7 +29,7 @@ from stream_masker.core.validation import checked_seed, require_keys, require_kn
 from stream_masker.core.window import SlidingWindow
 from stream_masker.errors import ParameterError, StatisticsError
 
-CHECKED_VALUES = 256
+CHECKED_VALUES = 64
 """The number of values of an attribute whose masks are checked before statistics come into force."""
 
 

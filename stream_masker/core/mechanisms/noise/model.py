@@ -9,8 +9,9 @@ than ``TOLERANCE``. The variance of the noise then differs from α times that of
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -56,18 +57,22 @@ class NoiseSampler:
 
         Sums are made term by term, so that no bit depends on the size of the batch.
         """
-        variates = slices(normals(np.concatenate(words)), map(len, words))
-        order = sorted(range(len(variates)), key=lambda j: batch.columns[j].is_array)
-        scalars = [j for j in order if not batch.columns[j].is_array]
-        lower, noise = triangular_factor(self.sigma[np.ix_(order, order)]), list(variates)
+        noise, columns = slices(normals(np.concatenate(words)), map(len, words)), batch.columns
+        scalars = [j for j, column in enumerate(columns) if not column.is_array]
+        order = (*scalars, *(j for j, column in enumerate(columns) if column.is_array))
+        lower, variates = self._factor(order), [noise[j] for j in scalars]
         for i, j in enumerate(order):
-            shared = np.zeros(batch.size)
-            for weight, k in zip(lower[i, :i], scalars, strict=False):
-                shared += weight * variates[k]
-            noise[j] = np.repeat(shared, batch.columns[j].lengths) + lower[i, i] * variates[j]
+            noise[j] = lower[i, i] * noise[j]
+            for weight, variate in zip(lower[i, :i], variates, strict=False):
+                noise[j] += weight * (np.repeat(variate, columns[j].lengths) if columns[j].is_array else variate)
         if self.distribution == "laplace":
             noise = [root * each for root, each in zip(self._roots(keys, batch), noise, strict=True)]
         return [math.sqrt(alpha) * each for alpha, each in zip(self.alpha, noise, strict=True)]
+
+    @cached_property
+    def _factor(self) -> Callable[[tuple[int, ...]], Float64Array]:
+        """The triangular factor of Σ with the attributes in some order; it is kept."""
+        return lru_cache(lambda order: triangular_factor(self.sigma[np.ix_(order, order)]))
 
     def _roots(self, keys: Keys, batch: Batch) -> list[Float64Array]:
         """Return √W of every value, by column. Records of one key share it if ``correlated``."""

@@ -16,6 +16,7 @@ from stream_masker.core.dtypes import (
     Int64Array,
     Int64Matrix,
     UInt64Array,
+    UInt64Matrix,
 )
 from stream_masker.core.mechanisms.grouped import GroupMechanism, GroupParameters, GroupValues
 from stream_masker.core.mechanisms.parameters import parameter
@@ -144,13 +145,7 @@ def swap_partners(
         for j in np.flatnonzero(unswapped[:, reference]).tolist():
             unswapped[j, reference] = False
             free = unswapped[j] & (owners != owners[reference])
-            ties = uniforms(mixed_words(words[j, :, TIE] ^ words[j, reference, TIE]))
-            nearness = between + CLOSE * (ties + ~free)  # of equally near ones, those that are free come first
-            interval = np.flatnonzero(free & (nearness <= np.partition(nearness, k)[k]))
-            possible = np.flatnonzero(free & (between < np.partition(between, k)[k] + CLOSE))
-            is_kept = _is_forced(codes[j, possible], codes[j, reference]) and shares[j, reference, TIE] < 0.5
-            place = int(shares[j, reference, PARTNER] * interval.size)  # drawn uniformly (2019: section 3.3)
-            partner = reference if is_kept or not interval.size else int(interval[place])
+            partner = _partner(codes[j], words[j], reference, between, free, k)
             unswapped[j, partner] = False
             partners[j, reference], partners[j, partner] = partner, reference
     return partners, references
@@ -167,6 +162,21 @@ def _farthest(distances: Float64Array, among: BoolArray, draw: float) -> int:
     return int(greatest[int(draw * greatest.size)])
 
 
-def _is_forced(possible: Int32Array, own: np.int32) -> bool:
-    """Return whether the values that a value could be swapped with are equal, and differ from it."""
-    return possible.size > 0 and bool(possible[0] != own) and bool((possible == possible[0]).all())
+def _partner(
+    codes: Int32Array, words: UInt64Matrix, reference: int, between: Float64Array, free: BoolArray, k: int
+) -> int:
+    """Return one of the k nearest units, drawn uniformly from the free ones (2019: section 3.3).
+
+    It is the reference if there is none, and with probability 1/2 if the swap is forced.
+
+    ``between``: (n,) the distances from the reference, −1 for itself. ``free``: (n,) whether units can be swapped.
+    """
+    possible = codes[free & (between < np.partition(between, k)[k] + CLOSE)]
+    coin, draw = uniforms(words[reference, [TIE, PARTNER]]).tolist()
+    is_forced = (possible == possible[:1]).all() and (possible != codes[reference]).all()
+    if not possible.size or (is_forced and coin < 0.5):
+        return reference
+    ties = uniforms(mixed_words(words[:, TIE] ^ words[reference, TIE]))
+    nearness = between + CLOSE * (ties + ~free)  # of equally near ones, those that are free come first
+    interval = np.flatnonzero(free & (nearness <= np.partition(nearness, k)[k]))
+    return int(interval[int(draw * interval.size)])

@@ -30,11 +30,9 @@ from stream_masker.core.linkage import record_linkage
 from stream_masker.core.mechanisms import MECHANISMS
 from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.mechanisms.microaggregation import (
-    Nominal,
-    marginality,
-    marginality_mean,
-    marginality_variance,
+    group_means,
     mdav,
+    mean_and_variance,
 )
 from stream_masker.core.mechanisms.noise.model import NoiseSampler
 from stream_masker.core.mechanisms.transport.certainty import least_redraw
@@ -63,7 +61,6 @@ __all__ = [
     "LogTaxonomic",
     "Mechanism",
     "NoiseSampler",
-    "Nominal",
     "Ontology",
     "PairUtility",
     "Pram",
@@ -82,15 +79,14 @@ __all__ = [
     "distance_correlation",
     "distance_covariance",
     "distance_variance",
+    "group_means",
     "hoeffding_bound",
     "jensen_shannon",
     "least_redraw",
     "levelled",
     "load_schema",
-    "marginality",
-    "marginality_mean",
-    "marginality_variance",
     "mdav",
+    "mean_and_variance",
     "nearest_psd",
     "record_linkage",
     "semantic_mean",

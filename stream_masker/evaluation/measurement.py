@@ -62,14 +62,11 @@ def _transitions(method: str) -> Settings:
 
 SETTINGS: Mapping[str, Settings] = {
     "rank_swapping": [
-        *_by("Rank swapping Algorithm 1", "k", "k", (2, 10, 50), intervals="fixed"),
-        *_by("Rank swapping Algorithm 2", "k", "k", (2, 10, 50), intervals="dynamic"),
-        *_by("Rank swapping Algorithm 3", "k", "k", (2, 10, 50), multivariate=True),
+        *_by("Rank swapping Algorithm 1", "k", "k", (2, 10, 50), algorithm="fixed"),
+        *_by("Rank swapping Algorithm 2", "k", "k", (2, 10, 50), algorithm="dynamic"),
+        *_by("Rank swapping Algorithm 3", "k", "k", (2, 10, 50), algorithm="multivariate"),
     ],
-    "microaggregation": [
-        *_by("Microaggregation (semantic)", "k", "k", (2, 5, 10, 20), variant="semantic"),
-        *_by("Microaggregation (classic)", "k", "k", (2, 5, 10, 20), variant="classic"),
-    ],
+    "microaggregation": _by("Microaggregation", "k", "k", (2, 5, 10, 20)),
     "vicus": _transitions("VICUS"),
     "random": _transitions("Random"),
     "pram": _by("PRAM", "retention", "retention", (0.9, 0.7, 0.5, 0.3)),

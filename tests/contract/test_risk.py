@@ -9,7 +9,6 @@ import pytest
 from support.chi_squares import assert_drawn_from
 
 from stream_masker.core.mechanisms import MECHANISMS, grouped, mechanism
-from stream_masker.core.mechanisms.grouped import group_count
 from stream_masker.core.ontology import Ontology
 from stream_masker.core.risk.law import hoeffding_bound
 from stream_masker.core.risk.risk import Risk
@@ -72,7 +71,7 @@ def masks_of(calibrated, records, value) -> list[str]:
         return [m["a"] for m in calibrated.mask_many(drawn, keys=[b"%d" % k for k in range(DRAWS)])]
     masked = []
     for group in range(GROUPS_DRAWN):
-        others = [records[k] for k in rng.integers(0, len(records), calibrated.group_size(calibrated._counts) - 1)]
+        others = [records[k] for k in rng.integers(0, len(records), calibrated.group_size - 1)]
         drawn = [holders[rng.integers(len(holders))], *others]
         keys = [b"%d %d" % (group, k) for k in range(len(drawn))]
         masked.append(calibrated.mask_many(drawn, keys=keys)[0]["a"])
@@ -94,9 +93,7 @@ def test_channel_agrees_with_drawn_masks(calibrated):
     if not calibrated.needs_group:
         assert_drawn_from(channel, drawn)
         return
-    tolerance = hoeffding_bound(group_count(calibrated.group_size(calibrated._counts)), 1e-4) + hoeffding_bound(
-        GROUPS_DRAWN, 1e-4
-    )
+    tolerance = hoeffding_bound(grouped.MAX_GROUPS, 1e-4) + hoeffding_bound(GROUPS_DRAWN, 1e-4)
     for concept in {*channel, *drawn}:
         assert drawn.count(concept) / len(drawn) == pytest.approx(channel.get(concept, 0.0), abs=tolerance)
 

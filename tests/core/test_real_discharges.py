@@ -41,7 +41,7 @@ def test_published_statistics(counts, distance):
     ("name", "parameters", "small", "large"),
     [
         ("rank_swapping", {}, 0.12, 0.65),
-        ("rank_swapping", {"multivariate": True}, 0.14, 0.47),
+        ("rank_swapping", {"algorithm": "multivariate"}, 0.14, 0.47),
         ("microaggregation", {}, 0.32, 0.57),
     ],
 )

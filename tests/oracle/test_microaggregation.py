@@ -1,18 +1,13 @@
-"""MDAV, group means and Algorithm 1 of 2013, against literal implementations of their definitions."""
-
-from dataclasses import replace
+"""MDAV and group means of 2013, against literal implementations of their definitions."""
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.graphs import taxonomies
 
-from stream_masker.core.batch import Batch, Column
 from stream_masker.core.distance import LogTaxonomic
-from stream_masker.core.mechanisms.microaggregation import Microaggregation, Nominal, mdav
-from stream_masker.core.random import PositionKeys
-from stream_masker.core.statistics import compute_statistics, count_batch
+from stream_masker.core.mechanisms.grouped import GroupValues
+from stream_masker.core.mechanisms.microaggregation import group_means, mdav
 
 
 class LiteralMdav:
@@ -75,21 +70,17 @@ def problems(draw):
     return tau, k, codes, rng.permutation(n).astype(np.uint64), rng.random(p) + 0.5
 
 
-@given(problems(), st.booleans(), st.none() | st.integers(1, 30))
-def test_groups_equal_those_of_literal_mdav(problem, semantic, people):
+@given(problems(), st.none() | st.integers(1, 30))
+def test_groups_equal_those_of_literal_mdav(problem, people):
     """``people``: the number of different units, to which records belong at random; None: every record is a unit."""
     tau, k, codes, words, weights = problem
     d = LogTaxonomic(tau)
     matrix = d.matrix(np.arange(len(tau), dtype=np.int32))
-
-    def measure(a, b):
-        return matrix[a, b] if semantic else float(a != b)
-
-    values = [Nominal.of(codes[:, j].copy(), d, semantic=semantic) for j in range(codes.shape[1])]
+    values = [GroupValues.of(codes[:, j].copy(), d) for j in range(codes.shape[1])]
     units = np.arange(len(codes)) if people is None else np.random.default_rng(people).integers(0, people, len(codes))
     found = {frozenset(g.tolist()) for g in mdav(values, weights, words, units, k)}
     units = units.tolist()
-    literal = LiteralMdav(codes.tolist(), [measure] * codes.shape[1], weights, words.tolist(), units)
+    literal = LiteralMdav(codes.tolist(), [lambda a, b: matrix[a, b]] * codes.shape[1], weights, words.tolist(), units)
     assert found == literal.groups(k)
     sizes = np.array([len({units[r] for r in group}) for group in found])
     assert sum(map(len, found)) == len(codes)
@@ -97,51 +88,14 @@ def test_groups_equal_those_of_literal_mdav(problem, semantic, people):
     assert len(set(units)) < k or sizes.min() >= k
 
 
-def mechanism(tau, **parameters):
-    return Microaggregation({"a": tau, "b": tau}, seed=b"seed............", **{"k": 3} | parameters)
-
-
-@given(taxonomies(), st.integers(0, 1000), st.sampled_from(["semantic", "classic"]), st.booleans())
-def test_values_are_group_means_or_within_the_radius(tau, seed, variant, hybrid):
-    """Algorithm 1, and equation 3 or the mode, on the groups that the masked records reveal."""
-    rng = np.random.default_rng(seed)
-    n = 40
-    codes = rng.integers(0, min(len(tau), 9), (n, 2)).astype(np.int32)
-    made = mechanism(tau, variant=variant, hybrid=hybrid)
-    batch = Batch(n, tuple(Column(codes[:, j].copy()) for j in range(2)))
-    counts = count_batch(batch, [len(tau)] * 2)
-    statistics = compute_statistics(counts, made.attributes, made.distances, version=1)
-    made = made.with_statistics(replace(statistics, model=made._model(counts, statistics)), counts)
-    keys = PositionKeys(b"seed", "t", 0, np.arange(n))
-    masked = made.mask_batch(batch, keys)
-    plain = mechanism(tau, variant=variant)
-    plain.restore(made.snapshot())
-    groups = _groups(plain, batch, keys)
-    d = LogTaxonomic(tau)
-    for j in range(2):
-        _check_values(codes[:, j], masked.columns[j].codes, groups, d if variant == "semantic" else None, hybrid)
-
-
-def _groups(made, batch, keys):
-    """The groups of equal masked records without the hybrid step; groups with equal masks are merged."""
-    masked = made.mask_batch(batch, keys)
-    rows = np.column_stack([column.codes for column in masked.columns])
-    _, which = np.unique(rows, axis=0, return_inverse=True)
-    return [np.flatnonzero(which.reshape(-1) == g) for g in range(which.max() + 1)]
-
-
-def _distance(d, a, b):
-    return float(a != b) if d is None else d.pairs(np.array([a]), np.array([b]))[0]
-
-
-def _check_values(before, after, groups, d, hybrid):
+@given(taxonomies(), st.integers(0, 1000))
+def test_the_values_of_a_group_become_the_least_marginal_one(tau, seed):
+    """Equation 3, and among equally marginal values that of the record with the smallest word."""
+    rng, d = np.random.default_rng(seed), LogTaxonomic(tau)
+    codes, words = rng.integers(0, min(len(tau), 9), 40).astype(np.int32), rng.permutation(40).astype(np.uint64)
+    groups = np.array_split(rng.permutation(40), 9)
+    masks = group_means(GroupValues.of(codes, d), groups, words)
     for group in groups:
-        values = before[group]
-        if hybrid:
-            for r in group:
-                radius = max(_distance(d, before[r], v) for v in values)
-                assert _distance(d, before[r], after[r]) <= radius
-                assert after[r] in before
-        elif len(group) < 6:
-            totals = {v: sum(_distance(d, v, w) for w in values) for v in values.tolist()}
-            assert totals[int(after[group[0]])] == pytest.approx(min(totals.values()))
+        totals = {r: sum(d.between(codes[[r]], codes[group])[0]) for r in group.tolist()}
+        least = min(totals, key=lambda r: (round(totals[r], 8), words[r]))
+        assert set(masks[group].tolist()) == {int(codes[least])}

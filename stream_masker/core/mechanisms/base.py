@@ -281,9 +281,10 @@ class Mechanism(ABC):
         Raises ParameterError for an unknown attribute, UnknownConceptError for an unknown value, and StatisticsError
         without statistics, or if the probabilities depend on counts that this object does not have (see ``risk``).
         """
-        j = self._index(attribute)
+        if attribute not in self.attributes:
+            raise ParameterError(f"{attribute!r} is not an attribute: use one of {self.attributes}")
         self._prepared_statistics()
-        tau = self._taxonomies[attribute]
+        tau, j = self._taxonomies[attribute], self.attributes.index(attribute)
         position = tau.position(value)
         channel = self.attribute_channel(j, np.array([position], np.int32), self._counts)
         row = {position: 0.0, **channel.classes.spread(channel.rows[0])}
@@ -336,18 +337,13 @@ class Mechanism(ABC):
         return {}
 
     def _check_masking(self, counts: Counts) -> None:
-        """Raise StatisticsError if masking changes too few values, or hides nothing (``core.risk.risk.check_masking``).
-
-        The most frequent values are checked first, and all of them only if these fail.
-        """
+        """Raise StatisticsError if masking changes too few of the most frequent values of an attribute, or hides
+        nothing (``core.risk.risk.check_masking``)."""
         for j, name in enumerate(self.attributes):
             values, prior = value_law(counts.values[j])
             frequent = np.sort(np.argsort(-prior, kind="stable")[:CHECKED_VALUES])
             share = prior[frequent] / prior[frequent].sum()
-            try:
-                check_masking(name, self.attribute_channel(j, values[frequent], counts), share)
-            except StatisticsError:
-                check_masking(name, self.attribute_channel(j, values, counts), prior)
+            check_masking(name, self.attribute_channel(j, values[frequent], counts), share)
 
     def _use(self, statistics: Statistics, counts: Counts | None = None) -> None:
         if statistics.attributes != self.attributes:
@@ -361,12 +357,6 @@ class Mechanism(ABC):
         """Return what was prepared from the statistics in force. Raises StatisticsError if there are none."""
         _ = self.statistics
         return self._prepared
-
-    def _index(self, attribute: str) -> int:
-        """Return the place of an attribute. Raises ParameterError if it is none."""
-        if attribute not in self.attributes:
-            raise ParameterError(f"{attribute!r} is not an attribute: use one of {self.attributes}")
-        return self.attributes.index(attribute)
 
     def _check(self, batch: Batch, keys: Keys) -> None:
         """Raise ParameterError if the batch has other attributes than the mechanism, or another size than the keys."""

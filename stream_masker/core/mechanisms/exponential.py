@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from stream_masker.core.arrays import Float64Array, Int32Array, Int64Array, UInt64Matrix
+from stream_masker.core.arrays import Float64Array, Int32Array, UInt64Matrix
 from stream_masker.core.distance import Distance
 from stream_masker.core.mechanisms.markov import DrawingMechanism
 from stream_masker.core.mechanisms.noise.law import mask_classes
@@ -22,7 +22,7 @@ from stream_masker.core.statistics.summary import Statistics
 from stream_masker.core.table import table_of
 
 CACHE_BYTES = 256 << 20
-"""The memory for the candidates around values."""
+"""The memory for the weights of the candidates around values."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,30 +80,24 @@ class Exponential(DrawingMechanism):
 
 
 class ExponentialDrawer:
-    """Draws a level of distance by its weight, then one of its candidates. The candidates around values are cached."""
+    """Draws a candidate by its weight exp(−ε·sd / 2). The weights around some values are kept."""
 
     def __init__(self, distance: Distance, candidates: Candidates, epsilon: float) -> None:
         """``epsilon``: ε of one value."""
         self.distance, self.candidates, self.epsilon = distance, candidates, epsilon
         self._positions = np.flatnonzero(candidates.weights).astype(np.int32)
-        self._around = lru_cache(max(1, CACHE_BYTES // (4 * self._positions.size)))(self._surroundings)
+        self._sums = lru_cache(max(1, CACHE_BYTES // (8 * self._positions.size)))(self._cumulated)
 
     def draw(self, codes: Int32Array, words: UInt64Matrix) -> Int32Array:
-        """Return (k,) int32: the new positions of k values; absent ones stay absent. ``words``: (k, 2) random words."""
-        drawn, shares = codes.copy(), uniforms(words)
+        """Return (k,) int32: the new positions of k values; absent ones stay absent. ``words``: (k, …) random words."""
+        drawn, shares = codes.copy(), uniforms(words[:, 0])
         for value in np.unique(codes[codes >= 0]).tolist():
-            rows, (order, starts, weights) = np.flatnonzero(codes == value), self._around(value)
-            level = np.searchsorted(weights, shares[rows, 0] * weights[-1], side="right")
-            level = np.minimum(level, np.searchsorted(weights, weights[-1]))
-            sizes = starts[level + 1] - starts[level]
-            drawn[rows] = order[starts[level] + (shares[rows, 1] * sizes).astype(np.int64)]
+            rows, sums = np.flatnonzero(codes == value), self._sums(value)
+            place = np.searchsorted(sums, shares[rows] * sums[-1], side="right")
+            drawn[rows] = self._positions[np.minimum(place, sums.size - 1)]
         return drawn
 
-    def _surroundings(self, value: int) -> tuple[Int32Array, Int64Array, Float64Array]:
-        """Return the candidates around a value, nearest first; (L + 1,) the place among them of each level of distance;
-        and (L,) cumulative: the number of candidates of a level times exp(−ε·sd / 2)."""
+    def _cumulated(self, value: int) -> Float64Array:
+        """Return the sums of the weights of all candidates up to each one."""
         levels = self.distance.level_matrix(np.array([value], np.int32), self._positions)[0]
-        sizes = np.bincount(levels, minlength=self.distance.levels.size)
-        weights: Float64Array = np.cumsum(sizes * np.exp(-0.5 * self.epsilon * self.distance.levels))
-        starts = np.concatenate((np.zeros(1, np.int64), np.cumsum(sizes)))
-        return self._positions[np.argsort(levels, kind="stable")], starts, weights
+        return np.cumsum(np.exp(-0.5 * self.epsilon * self.distance.levels)[levels])

@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from stream_masker.core.arrays import Int32Array, Int32Matrix
+from stream_masker.core.arrays import Float64Matrix, Int32Array, Int32Matrix, Int64Array
 from stream_masker.core.batch import Batch, Column
+from stream_masker.core.distance import Distance
 from stream_masker.core.mechanisms.base import Mechanism, known_counts
 from stream_masker.core.mechanisms.parameters import Parameters, parameter
 from stream_masker.core.random import Keys
@@ -26,9 +27,7 @@ from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.errors import ParameterError, StatisticsError
 
-SAMPLED_RECORDS = 200_000
-MIN_GROUPS = 20
-MAX_GROUPS = 2_000
+SAMPLED_RECORDS, MIN_GROUPS, MAX_GROUPS = 200_000, 20, 2_000
 """The number of records of all random groups together, and the least and the greatest number of groups."""
 
 CHECKED_GROUPS = 100
@@ -36,11 +35,6 @@ CHECKED_GROUPS = 100
 
 MaskedGroup: TypeAlias = tuple[Int32Matrix, Int32Matrix]
 """The (p, n) positions of the values of n records, and of their masks."""
-
-
-def group_count(size: int) -> int:
-    """Return the number of random groups of ``size`` records."""
-    return min(MAX_GROUPS, max(MIN_GROUPS, SAMPLED_RECORDS // size))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,23 +51,19 @@ class GroupMechanism(Mechanism):
     parameters: GroupParameters
     _groups: list[MaskedGroup] | None = None
 
-    def group_size(self, counts: Counts) -> int:
-        """Return the number of records of the groups that the risk is about; ``counts``: those of the window.
-
-        It is at least ``group_minimum``. A smaller window makes the groups smaller.
-        """
-        return max(self.group_minimum, min(self.parameters.group_records, counts.records))
+    @property
+    def group_size(self) -> int:
+        """The number of records of the groups that the risk is about."""
+        return max(self.group_minimum, self.parameters.group_records)
 
     def attribute_channel(self, j: int, values: Int32Array, counts: Counts | None) -> Channel:
         """Return the transition probabilities in random groups of the window's records (``core.risk.law``).
 
         They are a Monte Carlo estimate, whose bound is ``Channel.bound``. Raises StatisticsError without counts.
         """
-        known, groups = known_counts(counts), self._groups
-        if groups is None or counts is not self._counts:
-            groups = list(self._sampled(known))
-            self._groups = groups if counts is self._counts else None
-        return tabulated_channel(groups, j, values, self._sizes[j])
+        if self._groups is None:
+            self._groups = list(self._sampled(known_counts(counts)))
+        return tabulated_channel(self._groups, j, values, self._sizes[j])
 
     def _sampled(self, counts: Counts) -> Iterator[MaskedGroup]:
         """Yield random groups of the window's records; the same ones each time.
@@ -81,12 +71,12 @@ class GroupMechanism(Mechanism):
         The values of two attributes are drawn jointly, those of more attributes independently. An array has one
         element. Raises ParameterError if there are too few values.
         """
-        size, generator = self.group_size(counts), np.random.default_rng(0)
+        size, generator = self.group_size, np.random.default_rng(0)
         laws = [(values[None], prior) for values, prior in map(value_law, counts.values)]
         if len(self._sizes) == 2 and counts.pairs[0, 1].keys.size:
             tuples = Tuples.of(counts, (0, 1), self._sizes)
             laws = [(np.stack(tuples.codes)[np.argsort(tuples.attributes)], tuples.prior)]
-        for number in range(group_count(size)):
+        for number in range(min(MAX_GROUPS, max(MIN_GROUPS, SAMPLED_RECORDS // size))):
             before = np.concatenate([codes[:, generator.choice(len(p), size, p=p)] for codes, p in laws])
             after = masked_columns(self, dict(enumerate(map(Column, before))), number)
             yield before, np.stack([column.codes for column in after])
@@ -116,10 +106,30 @@ class GroupMechanism(Mechanism):
             required = required_change(prior)
             if prior.size > 1 and changed < required:
                 raise StatisticsError(
-                    f"{name}: in groups of {self.group_size(counts)} records, masking would change {changed:.2%} of "
+                    f"{name}: in groups of {self.group_size} records, masking would change {changed:.2%} of "
                     f"the values of the window, and must change at least {required:.2%}: use smaller groups, a larger "
                     "k or p, or another mechanism"
                 )
+
+
+class GroupValues(NamedTuple):
+    """The values of one attribute that are masked together, of n records or elements.
+
+    * ``distinct``: (v,) int32, the different positions, ascending; −1 for no value.
+    * ``rows``: (n,) int64, the index of each value. ``distances``: (v, v) float64, 1 between no value and others.
+    """
+
+    distinct: Int32Array
+    rows: Int64Array
+    distances: Float64Matrix
+
+    @classmethod
+    def of(cls, codes: Int32Array, d: Distance) -> GroupValues:
+        """``codes``: (n,) int32 positions; −1 for no value."""
+        distinct, rows = np.unique(codes, return_inverse=True)
+        known, distances = distinct >= 0, 1.0 - np.eye(distinct.size)
+        distances[np.ix_(known, known)] = d.matrix(distinct[known])
+        return cls(distinct, rows.reshape(-1), distances)
 
 
 def tabulated_channel(groups: Sequence[MaskedGroup], j: int, values: Int32Array, size: int) -> Channel:

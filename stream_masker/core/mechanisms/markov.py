@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 
 from stream_masker.core.arrays import (
-    BoolArray,
     Float64Array,
     Float64Matrix,
     Int32Array,
     Int64Array,
     UInt64Matrix,
     located,
+    ratio,
 )
 from stream_masker.core.batch import Batch, MaskedBatch
 from stream_masker.core.kernels import Products, draw_products
@@ -46,48 +46,42 @@ class DrawingMechanism(Mechanism):
 
 @dataclass(frozen=True, eq=False)
 class TransitionMatrix:
-    """The transition probabilities of v values of one attribute. Immutable; some figures are cached.
+    """The transition probabilities of v values of one attribute. Immutable.
 
     Value i stays with probability sᵢ = ``stay[i]``. Otherwise a value j is drawn in proportion to its weight Wᵢⱼ:
     Pᵢⱼ = sᵢ·[i = j] + (1 − sᵢ)·Wᵢⱼ / Σₖ Wᵢₖ. A value outside the matrix is replaced by the last row.
 
     * ``values``: (v,) int32 positions, ascending. ``stay``: (v,) float64.
     * ``weights``: (1, v) float64, the same for all values, or (v + 1, v).
-    * ``others``: whether a value that does not stay becomes another one: Wᵢᵢ counts as 0.
     """
 
     values: Int32Array
     stay: Float64Array
     weights: Float64Matrix
-    others: bool = False
 
     def draw(self, codes: Int32Array, words: UInt64Matrix) -> Int32Array:
         """Return (k,) int32: the new positions of k values; absent ones stay absent. ``words``: (k, 2) random ones."""
-        drawn, moved = codes.copy(), np.flatnonzero(codes >= 0)
-        index, known = located(self.values, codes[moved])
-        moves = ~known | (uniforms(words[moved, 0]) >= self.stay[index])
-        moved, index, known = moved[moves], index[moves], known[moves]
-        own, rows, (given, sums) = np.where(known & self.others, index, -1), self._rows(index, known), self._draws
-        totals = sums[rows] - np.where(own >= 0, self.weights[rows, own], 0.0)
-        chosen = draw_products(given, np.zeros_like(rows), rows, totals, own, words[moved, 1])
-        drawn[moved] = self.values[chosen]
+        drawn, present = codes.copy(), np.flatnonzero(codes >= 0)
+        rows, stay = self._rows(codes[present])
+        moves = uniforms(words[present, 0]) >= stay
+        moved, rows = present[moves], rows[moves]
+        given, sums = self._draws
+        natural, nothing = np.zeros_like(rows), np.full_like(rows, -1)
+        drawn[moved] = self.values[draw_products(given, natural, rows, sums[rows], nothing, words[moved, 1])]
         return drawn
 
     def rows_of(self, values: Int32Array) -> Float64Matrix:
         """Return (n, v) float64: the probabilities that each of n values, in the matrix or not, becomes each value."""
-        index, known = located(self.values, values)
-        there, own = np.flatnonzero(known), index[known]
-        rows, stay = self.weights[self._rows(index, known)], np.where(known, self.stay[index], 0.0)
-        if self.others:
-            rows[there, own] = 0.0
-        total = rows.sum(axis=1)
-        rows *= ((1.0 - stay) / np.where(total > 0.0, total, 1.0))[:, None]
-        rows[there, own] += self.stay[own]
-        return rows
+        rows, stay = self._rows(values)
+        weights = self.weights[rows]
+        moves = ratio(1.0 - stay, weights.sum(axis=1))
+        return np.asarray(moves[:, None] * weights + stay[:, None] * (values[:, None] == self.values))
 
-    def _rows(self, index: Int64Array, known: BoolArray) -> Int64Array:
-        """Return the row of weights of each value; ``index``: its place in the matrix, if it is ``known``."""
-        return np.minimum(np.where(known, index, self.values.size), len(self.weights) - 1)
+    def _rows(self, values: Int32Array) -> tuple[Int64Array, Float64Array]:
+        """Return the row of weights of each of n values, and the probability that it stays."""
+        index, known = located(self.values, values)
+        rows = np.minimum(np.where(known, index, self.values.size), len(self.weights) - 1)
+        return rows, np.where(known, self.stay[index], 0.0)
 
     @cached_property
     def _draws(self) -> tuple[Products, Float64Array]:
@@ -99,14 +93,6 @@ class TransitionMatrix:
 
 class MarkovMechanism(DrawingMechanism):
     """A mechanism that masks with one ``TransitionMatrix`` per attribute, derived from the counts of the window."""
-
-    def transition_matrix(self, attribute: str) -> tuple[list[str], Float64Matrix]:
-        """Return the values of an attribute's matrix, v concept ids, and their (v, v) float64 probabilities.
-
-        Raises StatisticsError before the first statistics, and ParameterError for an unknown attribute.
-        """
-        matrix = self._prepared_statistics()[self._index(attribute)]
-        return self._taxonomies[attribute].decode(matrix.values), matrix.rows_of(matrix.values)
 
     def attribute_channel(self, j: int, values: Int32Array, counts: Counts | None) -> Channel:
         matrix = self._prepared_statistics()[j]
@@ -130,23 +116,20 @@ class MarkovMechanism(DrawingMechanism):
 
 
 class NaiveDistortion(MarkovMechanism):
-    """Replaces each value by one of the other values of the window, with equal probability.
+    """Replaces each value by one of the values of the window, all with equal probability.
 
     A baseline of 2017: "original values are randomly replaced by other values of the same dataset". It is read here as
-    the distinct values of the dataset, not its records (``ProbabilisticDistortion`` uses records), and as values other
-    than the original. A value that the window does not contain becomes any of its values.
-
-    If there were only two values, each would always become the other, and every mask would determine its original. In
-    that case each value stays with probability 1/2. A single value stays.
+    the distinct values of the dataset, not its records (``ProbabilisticDistortion`` uses records). A value can be drawn
+    for itself: if there were only two values, each would otherwise always become the other.
     """
 
     name = "naive_distortion"
     source = "2017: section 5, as a baseline"
     preserves = ("the set of values",)
-    guarantee = "none in a strict sense: all other values are equally probable originals"
+    guarantee = "masked values are independent of the originals: they reveal nothing but the set of values"
 
     def _matrix(self, values: Int32Array, counts: Int64Array, model: object) -> TransitionMatrix:
-        return TransitionMatrix(values, np.zeros(values.size), np.ones((1, values.size)), others=values.size > 2)
+        return TransitionMatrix(values, np.zeros(values.size), np.ones((1, values.size)))
 
 
 class ProbabilisticDistortion(MarkovMechanism):

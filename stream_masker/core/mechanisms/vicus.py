@@ -27,11 +27,8 @@ from stream_masker.errors import ParameterError, StatisticsError
 MAX_PARTITIONED_VALUES = 50
 """The greatest number of values of an attribute that is divided into parts."""
 
-STARTS = 50
-"""The number of random divisions that are improved."""
-
 MIN_GAIN = 1e-9
-"""The smallest gain for which a step is taken. Smaller gains can be rounding errors."""
+"""The smallest gain for which parts are merged. Smaller gains can be rounding errors."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -228,46 +225,24 @@ def divided(similarity: Float64Matrix, part_size: int) -> Int64Array:
     """Return (v,) int64: the part of each value, numbered from 0 (2012: section 3.1, step 1).
 
     The paper minimises the cut, which would be minimal for a single part. So fitness is the sum of Sij − S̄ over the
-    pairs within parts, with S̄ the mean of S over all pairs. The paper searches with a genetic algorithm. With at most
-    50 values, the best of ``STARTS`` random divisions that are improved step by step is as fit.
+    pairs within parts, with S̄ the mean of S over all pairs. The paper searches with a genetic algorithm. Here parts
+    are merged, beginning with single values: the two of greatest mean similarity, first parts that are too small, until
+    nothing gains.
 
     ``similarity``: S, (v, v) float64. ``part_size``: the smallest size of a part.
     """
     v = len(similarity)
-    most = max(1, v // part_size)
-    if most == 1:
-        return np.zeros(v, np.int64)
-    weights = similarity - (similarity.sum() - similarity.trace()) / (v * (v - 1))
-    np.fill_diagonal(weights, 0.0)
-    generator = np.random.default_rng(0)
-    best, best_fitness = np.zeros(v, np.int64), -np.inf
-    for _ in range(STARTS):
-        labels = _improved(weights, generator.permutation(v) % generator.integers(1, most + 1), most, part_size)
-        fitness = float(weights[labels[:, None] == labels[None, :]].sum())
-        if fitness > best_fitness + MIN_GAIN:
-            best, best_fitness = labels, fitness
-    return np.unique(best, return_inverse=True)[1]
-
-
-def _improved(weights: Float64Matrix, labels: Int64Array, most: int, part_size: int) -> Int64Array:
-    """Move a value, exchange two, or merge two parts, whichever gains most, until nothing gains."""
-    every = np.arange(len(labels))
-    while True:
-        members = labels[:, None] == np.arange(most)[None, :]
-        ties, sizes = weights @ members, members.sum(axis=0)
-        own = ties[every, labels]
-        may_move = (sizes[labels] > part_size)[:, None] & ((sizes > 0) | (part_size == 1))[None, :]
-        moves = np.where(may_move & ~members, ties - own[:, None], -np.inf)
-        across = ties[:, labels] - own[:, None]
-        exchanges = np.where(members[:, labels], -np.inf, across + across.T - 2.0 * weights)
-        merges = np.where(np.eye(most, dtype=np.bool_), -np.inf, members.T @ ties)
-        step = max((moves, exchanges, merges), key=np.max)
-        if step.max() <= MIN_GAIN:
-            return labels
-        a, b = np.unravel_index(step.argmax(), step.shape)
-        if step is moves:
-            labels[a] = b
-        elif step is exchanges:
-            labels[[a, b]] = labels[[b, a]]
-        else:
-            labels[labels == a] = b
+    weights = similarity - (similarity.sum() - similarity.trace()) / max(1, v * (v - 1))
+    labels = np.arange(v)
+    while (count := int(labels.max()) + 1) > 1:
+        members = labels[:, None] == np.arange(count)
+        sizes = members.sum(axis=0)
+        means = members.T @ weights @ members / np.outer(sizes, sizes)
+        np.fill_diagonal(means, -np.inf)
+        if sizes.min() < part_size:
+            means[sizes >= part_size] = -np.inf
+        elif means.max() <= MIN_GAIN:
+            break
+        one, other = np.unravel_index(means.argmax(), means.shape)
+        labels = np.unique(np.where(labels == one, other, labels), return_inverse=True)[1]
+    return labels

@@ -42,7 +42,6 @@ def test_a_seed_is_bytes(seed):
         ("semantic_noise", {"alpha": True}, "alpha=True is not allowed"),
         ("semantic_noise", {"correlated": "yes"}, "correlated is of type str: use a bool"),
         ("semantic_noise", {"rounding": "floor"}, "rounding='floor' is not allowed: use ceil or calibrated"),
-        ("microaggregation", {"hybrid": 1}, "hybrid is of type int: use a bool"),
         ("rank_swapping", {"k": 2.5}, "k=2.5 is not allowed: use a whole number"),
         ("rank_swapping", {"k": True}, "k=True is not allowed: use a whole number"),
         ("exponential", {"epsilon": float("inf")}, "epsilon=inf is not allowed"),

@@ -6,12 +6,10 @@ import numpy as np
 import pytest
 from support.graphs import to_all
 
-from stream_masker.core.batch import Batch, Column
 from stream_masker.core.distance import LogTaxonomic, WuPalmer
 from stream_masker.core.mechanisms import Exponential
 from stream_masker.core.mechanisms.exponential import ExponentialDrawer
 from stream_masker.core.ontology import Ontology
-from stream_masker.core.random import PositionKeys
 from stream_masker.core.replacement import Candidates
 from stream_masker.errors import ParameterError
 
@@ -64,16 +62,13 @@ def made(tau=TREE, **parameters):
     return mechanism
 
 
-def masked_codes(mechanism, codes):
-    batch = Batch(codes.size, (Column(codes), Column(codes)))
-    return mechanism.mask_batch(batch, PositionKeys(b"s", "t", 0, np.arange(codes.size)))
-
-
 def test_epsilon_can_differ_by_attribute():
-    codes = np.full(2000, 7, np.int32)
-    first, second = masked_codes(made(epsilon={"a": 0.01, "b": 20}), codes).columns
-    assert (first.codes == 7).mean() < 0.2
-    assert (second.codes == 7).mean() > 0.4
+    masks = made(epsilon={"a": 0.01, "b": 20}).mask_many(
+        [{"a": "c7", "b": "c7"}] * 2000, keys=[b"%d" % k for k in range(2000)]
+    )
+    kept = [np.mean([mask[name] == "c7" for mask in masks]) for name in "ab"]
+    assert kept[0] < 0.2
+    assert kept[1] > 0.4
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from support.graphs import FIGURE_2013, taxonomies
 
 from stream_masker import LogTaxonomic, Ontology, WuPalmer
-from stream_masker.core.mechanisms.microaggregation import marginality, marginality_mean, marginality_variance
+from stream_masker.core.mechanisms.microaggregation import mean_and_variance
+from stream_masker.core.statistics.statistics import Marginal, value_counts
 
 D = LogTaxonomic(Ontology.from_edges(FIGURE_2013).taxonomy())
 """2013, Figure 1, with as many ancestors as its printed distances need."""
@@ -48,11 +49,18 @@ def test_the_examples_of_2013_with_its_two_misprints():
     np.testing.assert_allclose(PRINTED.sum(axis=1), MARGINALITIES, atol=1e-9)
     found = marginality(SAMPLE, D)
     np.testing.assert_allclose(found, MARGINALITIES + MISPRINT * WRONG.sum(axis=1), atol=0.03)
-    assert marginality_mean(SAMPLE, D) == "Alzheimer"
-    assert marginality_variance(SAMPLE, D) == pytest.approx(5.79 + MISPRINT * WRONG.sum() / 9, abs=0.02)
+    mean, variance = mean_and_variance(value_counts(SAMPLE, D), D)
+    assert D.taxonomy.ids[mean] == "Alzheimer"
+    assert variance == pytest.approx(5.79 + MISPRINT * WRONG.sum() / 9, abs=0.02)
     more = [*SAMPLE, *["lung cancer"] * 9]
     assert marginality(more, D)[0] == pytest.approx(found[0])
-    assert marginality_mean(more, D) == "lung cancer"
+    assert D.taxonomy.ids[mean_and_variance(value_counts(more, D), D)[0]] == "lung cancer"
+
+
+def marginality(values, d):
+    """Equation 2: the sum of the distances of each value to all others."""
+    sample = Marginal.of(value_counts(values, d), d)
+    return sample.sums[np.searchsorted(sample.positions, d.encode(values))]
 
 
 @st.composite
@@ -67,5 +75,6 @@ def test_statistics_equal_literal_computations(sample):
     a, d = sample
     m_a = [math.fsum(d(x, y) for k, y in enumerate(a) if k != j) for j, x in enumerate(a)]
     np.testing.assert_allclose(marginality(a, d), m_a, atol=1e-12)
-    assert m_a[a.index(marginality_mean(a, d))] == pytest.approx(min(m_a), abs=1e-12)
-    assert marginality_variance(a, d) == pytest.approx(sum(m_a) / len(a), abs=1e-12)
+    mean, variance = mean_and_variance(value_counts(a, d), d)
+    assert m_a[a.index(d.taxonomy.ids[mean])] == pytest.approx(min(m_a), abs=1e-12)
+    assert variance == pytest.approx(sum(m_a) / len(a), abs=1e-12)

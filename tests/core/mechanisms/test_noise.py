@@ -13,7 +13,6 @@ from support.real_codes import as_batch, real_pairs
 
 from stream_masker import Ontology, SemanticNoise, WuPalmer
 from stream_masker.core.batch import Batch, Column
-from stream_masker.core.mechanisms import noise_defaults
 from stream_masker.core.random import FieldKeys, PositionKeys
 from stream_masker.core.statistics import compute_statistics, count_batch
 from stream_masker.errors import ParameterError, StatisticsError
@@ -24,7 +23,6 @@ TREE = Ontology.from_edges(
 ).taxonomy()
 COMMON = [*[f"l0{j}" for j in range(5)] * 8, *TREE.ids]
 """Values most of which lie below b0, so that the mean is not the root."""
-OTHER = Ontology.from_edges([("x", "other"), ("y", "other"), ("z", "x")]).taxonomy()
 
 
 def build(names="ab", tau=TREE, **parameters) -> SemanticNoise:
@@ -47,7 +45,6 @@ def keys_of(size):
     ("parameters", "message"),
     [
         ({"alpha": 0}, r"alpha=0 is not allowed: use a number from 0.01 to 10"),
-        ({"alpha": float("nan")}, r"alpha=nan"),
         ({"alpha": {"a": 0.3}}, r"alpha is given for 'a'.*one for each of \('a', 'b'\)"),
         ({"alpha": {"a": 0.3, "b": -1}}, r"alpha of 'b'=-1"),
         ({"reference": "median"}, r"reference='median'.*mean or pair or root"),
@@ -106,7 +103,6 @@ def test_uncorrelated_noise_uses_svar_and_correlated_noise_sdvar():
         lambda s: s["mean"].update(a="a concept of another taxonomy"),
         lambda s: s.update(attributes=["b", "a"]),
         lambda s: s.pop("observed"),
-        lambda s: s["model"].update(version=None),
         lambda s: s["model"].update(variance=[0.1]),
         lambda s: s["model"].update(covariance=[[1]]),
         lambda s: s["model"].update(covariance=[[0.0, 0.0], [0.0, 0.0]]),
@@ -122,23 +118,6 @@ def test_broken_statistics_are_rejected(change):
         noise.restore(snapshot)
     assert "a concept of" not in str(caught.value)
     assert noise.snapshot() == before
-
-
-@pytest.mark.parametrize(
-    ("taxonomies", "arrays", "given", "correlated", "reference"),
-    [
-        ({"a": TREE}, "", {}, False, "mean"),
-        ({"a": TREE, "b": TREE}, "", {}, True, "pair"),
-        ({"a": TREE, "b": TREE}, "b", {}, True, "pair"),
-        ({"a": TREE, "b": TREE}, "ab", {}, False, "mean"),
-        ({"a": TREE, "b": TREE, "c": TREE}, "", {}, True, "mean"),
-        ({"a": TREE, "b": OTHER}, "", {}, True, "mean"),
-        ({"a": TREE, "b": TREE}, "", {"correlated": False}, False, "pair"),
-    ],
-)
-def test_the_defaults_are_those_of_the_attributes(taxonomies, arrays, given, correlated, reference):
-    found = noise_defaults(taxonomies, arrays, given)
-    assert (found["correlated"], found["reference"]) == (correlated, reference)
 
 
 def test_the_preset_strong_needs_codes_that_are_leaves():
@@ -203,11 +182,12 @@ def test_a_value_has_one_mask_over_versions_of_a_sliding_window(rounding, candid
 def test_the_noise_follows_statistics_that_move():
     noise, rng = build(rounding="calibrated", candidates="observed"), np.random.default_rng(4)
     advance(noise, window(rng), 1)
+    held = noise.statistics.model
     advance(noise, window(rng), 2)
-    assert noise.statistics.model["version"] == 1
+    assert noise.statistics.model == held
     few = window(rng, leaves=4)
     advance(noise, few, 3)
-    assert noise.statistics.model["version"] == 3
+    assert noise.statistics.model != held
     masked = noise.mask_batch(window(rng), FieldKeys(SEED, keys_of(4_000)))
     assert set(masked.columns[0].codes.tolist()) <= set(few.columns[0].codes.tolist())
 

@@ -19,9 +19,9 @@ from stream_masker.errors import ParameterError
 SEED = b"sixteen bytes of it"
 
 VARIANTS = {
-    "algorithm 1": lambda taus, **more: RankSwapping(taus, intervals="fixed", seed=SEED, **more),
+    "algorithm 1": lambda taus, **more: RankSwapping(taus, algorithm="fixed", seed=SEED, **more),
     "algorithm 2": lambda taus, **more: RankSwapping(taus, seed=SEED, **more),
-    "algorithm 3": lambda taus, **more: RankSwapping(taus, multivariate=True, seed=SEED, **more),
+    "algorithm 3": lambda taus, **more: RankSwapping(taus, algorithm="multivariate", seed=SEED, **more),
 }
 
 
@@ -122,9 +122,8 @@ def test_groups_of_k_records_and_of_too_few_values_are_rejected(kind, tau):
     ("parameters", "message"),
     [
         ({"k": 1}, "of 2 or more"),
-        ({"k": 101, "window": 100}, "from 2 to 99"),
-        ({"intervals": "fixed", "multivariate": True}, "dynamic intervals"),
-        ({"names": "a", "multivariate": True}, "at least two attributes"),
+        ({"names": "a", "algorithm": "multivariate"}, "at least two attributes"),
+        ({"algorithm": "4"}, "use fixed or dynamic or multivariate"),
     ],
 )
 def test_errors_name_the_allowed_parameters(tau, parameters, message):

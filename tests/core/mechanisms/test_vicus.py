@@ -28,7 +28,7 @@ def test_more_than_50_values_are_refused_with_the_reason(kind):
     with pytest.raises(StatisticsError, match=r"a has 51 values in the window, .* at most 50: .*hardly any"):
         made(kind, records, flat_taxonomies(records))
     fewer = [record for record in records if record["a"] != "v7"]
-    assert len(made(kind, fewer, flat_taxonomies(records)).transition_matrix("a")[0]) == 50
+    assert len(made(kind, fewer, flat_taxonomies(records)).channel("a", "v0")) == 50
 
 
 @pytest.mark.parametrize("kind", BOTH)
@@ -63,8 +63,3 @@ def test_a_damaged_model_is_rejected(model):
     snapshot["statistics"]["model"] = {**snapshot["statistics"]["model"], "client": model}
     with pytest.raises(StatisticsError):
         Vicus(TAXONOMIES, seed=SEED).restore(snapshot)
-
-
-def test_the_matrix_of_an_unknown_attribute_is_rejected():
-    with pytest.raises(ParameterError, match="use one of"):
-        made().transition_matrix("age")

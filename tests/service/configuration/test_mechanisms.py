@@ -92,7 +92,7 @@ def test_semantic_noise_is_the_default_and_depends_on_the_attributes_and_the_pre
     [
         ({"rounding": "ceil"}, "'ceil' is not allowed with candidates='observed': few concepts"),
         ({"preset": "paper", "candidates": "observed"}, "'ceil' is not allowed with candidates='observed': few"),
-        ({"name": "microaggregation", "k": 500_000}, r"^mechanism: .*k"),
+        ({"name": "rank_swapping", "algorithm": "multivariate"}, "^mechanism: .*at least two attributes"),
     ],
 )
 def test_what_the_constructor_rejects_is_an_error(section, said):

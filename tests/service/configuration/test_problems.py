@@ -82,7 +82,7 @@ def test_an_error_gives_location_value_and_allowed_values(problems, path, value,
             {"mechanism": {"name": "rank_swapping", "k": 1, "reference": "mean"}},
             [
                 f"mechanism.k: 1 {USE} a number of at least 2",
-                "mechanism.reference: unknown key: use name, k, multivariate, intervals or distance",
+                "mechanism.reference: unknown key: use name, k, algorithm or distance",
             ],
         ),
         (

@@ -9,10 +9,8 @@ probabilities of a value are averages over the references that it has in the win
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
-from typing import NamedTuple
 
 import numpy as np
 
@@ -24,7 +22,6 @@ from stream_masker.core.arrays import (
     Int32Array,
     Int64Array,
     Levels,
-    UInt64Array,
     ratio,
 )
 from stream_masker.core.kernels import (
@@ -36,15 +33,10 @@ from stream_masker.core.kernels import (
     add_weights,
     pair_likelihoods,
 )
-from stream_masker.core.random import exponential_roots
 from stream_masker.core.replacement import NO_REFERENCE, Candidates, Replacer
 from stream_masker.core.risk.law import Channel, OutputClasses
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.table import DistanceTable
-
-SCALE_NODES = 40
-MAX_SCALE = 6.0
-"""√W of Laplace noise beyond which it is neglected: e^−36."""
 
 MAX_CORRELATION = 0.9999
 """The greatest correlation of two noises that the quadrature resolves; greater ones are reduced to it."""
@@ -59,66 +51,36 @@ LEAST_CELLS = 24
 """The least number of cells of distances, about."""
 
 
-class Distribution(StrEnum):
-    """A distribution of noise: √W·Z with Z ~ N(0, σ²). Laplace noise has W ~ Exp(1), normal noise W = 1."""
+def _laplace_scales() -> list[tuple[float, float]]:
+    """Return values of √W, W ~ Exp(1), with their weights, by a Gauss–Legendre rule up to 6, beyond which e^−36 is."""
+    nodes, weights = np.polynomial.legendre.leggauss(40)
+    roots = 3.0 * (nodes + 1.0)
+    masses = weights * roots * np.exp(-(roots**2))
+    return list(zip(roots.tolist(), (masses / masses.sum()).tolist(), strict=True))
 
-    NORMAL = "normal"
-    LAPLACE = "laplace"
 
-    @property
-    def scaled(self) -> bool:
-        """Whether W is random."""
-        return self is Distribution.LAPLACE
-
-    def roots(self, words: UInt64Array) -> Float64Array:
-        """Return (k,) float64: √W from (k,) random words."""
-        return exponential_roots(words) if self.scaled else np.ones(len(words))
-
-    def quadrature(self) -> list[tuple[float, float]]:
-        """Return values of √W with their weights."""
-        if not self.scaled:
-            return [(1.0, 1.0)]
-        nodes, weights = np.polynomial.legendre.leggauss(SCALE_NODES)
-        roots = 0.5 * MAX_SCALE * (nodes + 1.0)
-        masses = weights * roots * np.exp(-(roots**2))
-        return list(zip(roots.tolist(), (masses / masses.sum()).tolist(), strict=True))
+SCALES: Mapping[str, Sequence[tuple[float, float]]] = {"normal": [(1.0, 1.0)], "laplace": _laplace_scales()}
+"""The distributions of noise √W·Z, Z ~ N(0, σ²): values of √W with their weights. W ~ Exp(1) makes it Laplace noise."""
 
 
 @dataclass(frozen=True, slots=True)
 class NoiseLaw:
-    """The symmetric law of ε with standard deviation ``deviation`` > 0. A Laplace variate has the rate √2 / σ."""
+    """The symmetric law of ε with standard deviation ``deviation`` > 0; ``distribution``: a name of ``SCALES``."""
 
     deviation: float
-    distribution: Distribution
+    distribution: str
 
-    def below(self, distances: Float64Array) -> Float64Array:
-        """Return P(|ε| ≤ x) for each distance x ≥ 0."""
-        if self.distribution is Distribution.LAPLACE:
-            return np.asarray(-np.expm1(-distances * self._rate))
-        return np.array([math.erf(x / (self.deviation * math.sqrt(2.0))) for x in distances.tolist()])
-
-    def square_below(self, distances: Float64Array) -> Float64Array:
-        """Return E[ε²; |ε| ≤ x] for each distance x ≥ 0."""
-        if self.distribution is Distribution.LAPLACE:
-            scaled = distances * self._rate
-            rest = np.exp(-scaled) * (scaled**2 + 2.0 * scaled + 2.0)
-            return np.asarray((2.0 - rest) / self._rate**2)
-        scaled = distances / self.deviation
-        density = np.sqrt(2.0 / math.pi) * np.exp(-0.5 * scaled**2)
-        return np.asarray(self.deviation**2 * (self.below(distances) - scaled * density))
-
-    def masses(self, distances: Float64Array) -> Float64Array:
-        """Return the probability that |ε| lies between each distance, the first of which is 0, and the next."""
-        return np.diff(np.append(self.below(distances), 1.0))
-
-    def squares(self, distances: Float64Array) -> Float64Array:
-        """Return the mean of ε² between each distance and the next one; 0 where |ε| never is."""
-        sums = np.diff(np.append(self.square_below(distances), self.deviation**2))
-        return ratio(sums, self.masses(distances))
-
-    @property
-    def _rate(self) -> float:
-        return math.sqrt(2.0) / self.deviation
+    def cells(self, distances: Float64Array) -> tuple[Float64Array, Float64Array]:
+        """Return the law of |ε| between each distance, the first of which is 0, and the next or infinity: (k,) its
+        probability, and (k,) the mean of ε² there, 0 where |ε| never is. ``distances``: (k,) ascending."""
+        masses, squares = np.zeros((2, distances.size))
+        for root, weight in SCALES[self.distribution]:
+            z = distances / (root * self.deviation)
+            below = np.append(2.0 * _normal_below(z) - 1.0, 1.0)
+            moment = below - np.append(z * np.exp(-0.5 * z**2), 0.0) * math.sqrt(2.0 / math.pi)
+            masses += weight * np.diff(below)
+            squares += weight * (root * self.deviation) ** 2 * np.diff(moment)
+        return masses, ratio(squares, masses)
 
 
 def noise_cells(
@@ -133,16 +95,16 @@ def noise_cells(
     * ``u``, ``v``: (k,) and (l,) ascending distances from 0 on, after which infinity follows.
     """
     if not shared:
-        half = 0.25 * np.outer(laws[0].masses(u), laws[1].masses(v))
+        half = 0.25 * np.outer(laws[0].cells(u)[0], laws[1].cells(v)[0])
         return np.stack([half, half])
     rho = min(max(correlation, -MAX_CORRELATION), MAX_CORRELATION)
     cells, bounds = np.zeros((2, u.size, v.size)), np.append(v, np.inf)
-    for scale, weight in laws[0].distribution.quadrature():
+    for scale, weight in SCALES[laws[0].distribution]:
         first, second = scale * laws[0].deviation, scale * laws[1].deviation
         width = np.maximum(np.minimum(np.append(u[1:], np.inf), REACH * first) - u, 0.0)[:, None] / STEPS
         x = (u[:, None] + width * (np.arange(STEPS) + 0.5)) / first
         density = np.exp(-0.5 * x**2)
-        exact = 0.5 * NoiseLaw(first, Distribution.NORMAL).masses(u)
+        exact = 0.5 * NoiseLaw(first, "normal").cells(u)[0]
         mass = density * ratio(exact, density.sum(axis=1))[:, None]
         for k, sign in enumerate((1.0, -1.0)):
             centred = (bounds - (sign * rho * second) * x[:, :, None]) / (second * math.sqrt(1.0 - rho**2))
@@ -156,43 +118,24 @@ def _normal_below(z: Float64Array) -> Float64Array:
     return np.array(values).reshape(z.shape)
 
 
-class References(NamedTuple):
-    """The references of n values of one attribute, in S situations.
+def partners(values: Int32Array, counts: Counts, j: int, size: int) -> tuple[Int64Array, Int32Array, Float64Array]:
+    """Return the references of values of attribute j that are the values of the other attribute in the window's rows.
 
-    * ``which``: (S,) int64, the index of the value. ``references``: (S,) int32 positions; ``NO_REFERENCE`` for none.
-    * ``shares``: (S,) float64, the probability of the reference given the value.
+    These are the index of the value, (S,) int64, the position of the reference, (S,) int32, ``NO_REFERENCE`` for none,
+    and the number of rows, (S,). A value that the window does not have gets the partners of all other values.
+
+    * ``values``: (n,) int32, ascending positions. ``size``: the number of concepts of the attributes' taxonomy.
     """
-
-    which: Int64Array
-    references: Int32Array
-    shares: Float64Array
-
-    @classmethod
-    def single(cls, n: int, reference: int) -> References:
-        """Return the situations of n values that all have the same reference."""
-        return cls(np.arange(n), np.full(n, reference, np.int32), np.ones(n))
-
-    @classmethod
-    def paired(cls, values: Int32Array, counts: Counts, j: int, size: int) -> References:
-        """Return the situations of values of attribute j whose reference is the value of the other one.
-
-        A value that the window does not have gets the partners of all other values.
-
-        * ``values``: (n,) int32, ascending positions. ``size``: the number of concepts of the attributes' taxonomy.
-        """
-        pair, column = counts.pairs[0, 1], counts.values[1 - j]
-        own, other = np.divmod(pair.keys, size)[:: 1 if j == 0 else -1]
-        asked, rows = np.isin(own, values), np.zeros(size, np.int64)
-        place, seen = np.searchsorted(values, own[asked]), pair.counts[asked]
-        rows[counts.values[j].keys] = counts.values[j].counts
-        novel = np.flatnonzero(rows[values] == 0)
-        index = np.concatenate((place, np.arange(values.size), np.repeat(novel, column.keys.size)))
-        none = np.full(values.size, NO_REFERENCE)
-        references = np.concatenate((other[asked], none, np.tile(column.keys, novel.size)))
-        alone = rows[values] - np.bincount(place, seen, values.size)
-        weights = np.concatenate((seen, alone, np.tile(column.counts, novel.size)))
-        shares, some = weights / np.bincount(index, weights, values.size)[index], weights > 0.0
-        return cls(index[some], references[some].astype(np.int32), shares[some])
+    pair, column = counts.pairs[0, 1], counts.values[1 - j]
+    own, other = np.divmod(pair.keys, size)[:: 1 if j == 0 else -1]
+    asked, rows = np.isin(own, values), np.zeros(size)
+    which, seen = np.searchsorted(values, own[asked]), pair.counts[asked]
+    rows[counts.values[j].keys] = counts.values[j].counts
+    alone, novel = rows[values] - np.bincount(which, seen, values.size), np.flatnonzero(rows[values] == 0)
+    which = np.concatenate((which, np.arange(values.size), np.repeat(novel, column.keys.size)))
+    none = np.full(values.size, NO_REFERENCE)
+    references = np.concatenate((other[asked], none, np.tile(column.keys, novel.size))).astype(np.int32)
+    return which, references, np.concatenate((seen, alone, np.tile(column.counts, novel.size)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -207,17 +150,22 @@ class MaskRule:
     law: NoiseLaw
     reference: int
 
-    def channel(self, values: Int32Array, given: References) -> Channel:
-        """Return the transition probabilities of values, (n,) int32 ascending positions, in their situations."""
-        situations = self.situations(values[given.which], given.references)
+    def channel(self, values: Int32Array, which: Int64Array, references: Int32Array, weights: Float64Array) -> Channel:
+        """Return the transition probabilities of values, (n,) int32 ascending positions, averaged over references.
+
+        Of S references, (S,) each: the index of the value, the position or ``NO_REFERENCE``, and the weight.
+        """
+        there = weights > 0.0
+        which, references, weights = which[there], references[there], weights[there]
+        situations = self.situations(values[which], references)
         some, classes = mask_classes(self.replacer.table, self.replacer.candidates, values)
-        rows = np.zeros((values.size, some.size))
-        add_likelihoods(situations, self._chances(situations), given.shares, given.which, some, rows)
+        rows, shares = np.zeros((values.size, some.size)), weights / np.bincount(which, weights, values.size)[which]
+        add_likelihoods(situations, self._chances(situations), shares, which, some, rows)
         return Channel(values, rows, classes)
 
     def _chances(self, given: Situations) -> Float64Cube:
         """Return (S, 3, L): the probability to become a class of weight 1, by its side and distance."""
-        masses, (size, signs, cells) = 0.5 * self.law.masses(given.grid), given.high.shape
+        masses, (size, signs, cells) = 0.5 * self.law.cells(given.grid)[0], given.high.shape
         of_row, reached = np.arange(size * signs).reshape(size, signs, 1) * (cells + 1), np.zeros(1)
         for ends, share in ((given.high, given.up), (given.low, 1.0 - given.up)):
             weights = (masses * share).ravel()
@@ -287,7 +235,7 @@ class MaskRule:
         above = np.minimum.accumulate(np.where(reached, places, grid.size)[:, :, :0:-1], axis=2)[:, :, ::-1]
         high = np.append(above, np.full_like(above[:, :, :1], grid.size), axis=2)
         of_low, of_high = grid[low] ** 2, np.append(grid, np.inf)[high] ** 2
-        share = np.clip((self.law.squares(grid) - of_low) / (of_high - of_low), 0.0, 1.0)
+        share = np.clip((self.law.cells(grid)[1] - of_low) / (of_high - of_low), 0.0, 1.0)
         rounded = self.replacer.calibrated & ((low > 0) | stays[:, None, None])
         given.high[:], given.low[:] = high, low
         given.up[:] = np.where(high == grid.size, 0.0, np.where(rounded, share, 1.0))

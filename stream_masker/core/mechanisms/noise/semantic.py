@@ -5,7 +5,7 @@ The noise is that of ``model``; its probabilities, for the risk, are those of ``
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -13,17 +13,15 @@ import numpy as np
 
 from stream_masker.core.arrays import Int32Array
 from stream_masker.core.batch import Batch, Column, MaskedBatch
-from stream_masker.core.distance import Distance
 from stream_masker.core.mechanisms.base import Mechanism, known_counts
 from stream_masker.core.mechanisms.noise.law import (
-    Distribution,
     MaskRule,
     NoiseLaw,
     PairMasks,
-    References,
     noise_cells,
+    partners,
 )
-from stream_masker.core.mechanisms.noise.model import NoiseModel, NoiseSampler
+from stream_masker.core.mechanisms.noise.model import NoiseModel, NoiseSampler, model_of
 from stream_masker.core.mechanisms.parameters import (
     MAX_ALPHA,
     MIN_ALPHA,
@@ -157,9 +155,10 @@ class SemanticNoise(Mechanism):
         partner is an array is taken to be any of its elements, not the first one.
         """
         rule: MaskRule = self._prepared_statistics().rules[j]
-        if not self._is_paired:
-            return rule.channel(values, References.single(values.size, rule.reference))
-        return rule.channel(values, References.paired(values, known_counts(counts), j, self._sizes[j]))
+        if self._is_paired:
+            return rule.channel(values, *partners(values, known_counts(counts), j, self._sizes[j]))
+        n = values.size
+        return rule.channel(values, np.arange(n), np.full(n, rule.reference, np.int32), np.ones(n))
 
     def mask_law(self, tuples: Tuples, channels: tuple[Channel, ...], counts: Counts) -> MaskLaw | None:
         if not (self._is_paired or self._correlated):
@@ -185,42 +184,40 @@ class SemanticNoise(Mechanism):
         return np.repeat(first, column.lengths) if column.is_array else first
 
     def _prepare(self, statistics: Statistics) -> PreparedNoise:
-        model, means = NoiseModel.read(statistics.model, self.attributes), self._means(statistics)
-        if self.parameters.preset == "strong":
-            _check_leaves(model, self._taxonomies)
+        model = NoiseModel.read(statistics.model, self.attributes)
         sigma = model.covariance if self._correlated else np.diag(model.variances)
-        distribution, alpha = Distribution(self.parameters.distribution), np.array(list(self.alpha.values()))
+        distribution, alpha = self.parameters.distribution, np.array(list(self.alpha.values()))
         laws = [NoiseLaw(deviation, distribution) for deviation in np.sqrt(alpha * np.diag(sigma)).tolist()]
         sampler = NoiseSampler(sigma, alpha, correlated=self._correlated, distribution=distribution)
-        return PreparedNoise(sampler, self._rules(model, laws, means))
+        return PreparedNoise(sampler, tuple(self._rules(model, laws, self._common_references(statistics))))
 
-    def _rules(self, model: NoiseModel, laws: Sequence[NoiseLaw], means: Sequence[int]) -> tuple[MaskRule, ...]:
-        """Return the rule of each attribute; attributes of one taxonomy share a table."""
-        anchors: dict[Distance, list[Int32Array]] = {}
-        for d, (positions, _), mean in zip(self.distances, model.frequencies, means, strict=True):
-            anchors.setdefault(d, []).extend((positions, np.array([mean], np.int32)))
-        tables = {d: table_of(d, np.concatenate(parts)) for d, parts in anchors.items()}
-        rules, which = [], self._candidates
-        for d, observed, law, mean in zip(self.distances, model.frequencies, laws, means, strict=True):
-            some = Candidates.of_window(len(d.taxonomy), *observed) if which == "observed" else None
-            replacer = Replacer(tables[d], some or Candidates.of(d.taxonomy, which), calibrated=self._calibrated)
-            rules.append(MaskRule(replacer, law, mean if self._reference == "mean" else 0))
-        return tuple(rules)
+    def _common_references(self, statistics: Statistics) -> list[int]:
+        """Return the reference of each attribute: sMean or the root; where partners are references, it is not used."""
+        try:
+            means = [tau.position(statistics.mean[name]) for name, tau in self._taxonomies.items()]
+        except UnknownConceptError:
+            raise StatisticsError("a mean of the statistics lies outside its taxonomy") from None
+        return means if self._reference == "mean" else [0] * len(means)
+
+    def _rules(self, model: NoiseModel, laws: Sequence[NoiseLaw], references: Sequence[int]) -> Iterator[MaskRule]:
+        """Yield the rule of each attribute; attributes of one taxonomy share a table."""
+        columns = list(zip(self.distances, model.frequencies, laws, references, strict=True))
+        for d, observed, law, reference in columns:
+            anchors = [np.append(values, own) for each, (values, _), _, own in columns if each == d]
+            some = Candidates.of_window(len(d.taxonomy), *observed) if self.masks_are_observed else None
+            candidates = some or Candidates.of(d.taxonomy, self._candidates)
+            table = table_of(d, np.concatenate(anchors))
+            yield MaskRule(Replacer(table, candidates, calibrated=self._calibrated), law, reference)
 
     def _model(self, counts: Counts, statistics: Statistics) -> Mapping[str, Any]:
         """Return the model of the window, or the one in force if that is near enough."""
-        previous, new = self._statistics, NoiseModel.of(counts, statistics)
-        if previous is not None and (self._reference != "mean" or previous.mean == statistics.mean):
-            held = NoiseModel.read(previous.model, self.attributes)
-            if held.is_near(new, drawn_by_frequency=self._candidates == "observed"):
-                return previous.model
-        return new.to_dict(self.attributes)
-
-    def _means(self, statistics: Statistics) -> tuple[int, ...]:
-        try:
-            return tuple(tau.position(statistics.mean[name]) for name, tau in self._taxonomies.items())
-        except UnknownConceptError:
-            raise StatisticsError("a mean of the statistics lies outside its taxonomy") from None
+        if self.parameters.preset == "strong":
+            _check_leaves(counts, self._taxonomies)
+        before, model = self._statistics, model_of(counts, statistics)
+        if before is not None and (self._reference != "mean" or before.mean == statistics.mean):
+            held, new = (NoiseModel.read(each, self.attributes) for each in (before.model, model))
+            return before.model if held.is_near(new) else model
+        return model
 
     def _check(self, batch: Batch, keys: Keys) -> None:
         super()._check(batch, keys)
@@ -238,11 +235,10 @@ class PreparedNoise(NamedTuple):
     rules: tuple[MaskRule, ...]
 
 
-def _check_leaves(model: NoiseModel, taxonomies: Mapping[str, Taxonomy]) -> None:
+def _check_leaves(counts: Counts, taxonomies: Mapping[str, Taxonomy]) -> None:
     """Raise StatisticsError unless enough values of every attribute are leaves."""
-    for (name, tau), (values, counts) in zip(taxonomies.items(), model.frequencies, strict=True):
-        leaves = Candidates.of(tau, "leaves").weights[values] > 0
-        share = float(counts[leaves].sum() / counts.sum())
+    for (name, tau), column in zip(taxonomies.items(), counts.values, strict=True):
+        share = float(column.counts[tau.leaf[column.keys]].sum() / column.rows)
         if share < MIN_LEAVES:
             raise StatisticsError(
                 f"{name}: {share:.0%} of the window's codes are leaves of their ontology, but the preset strong needs "

@@ -38,6 +38,7 @@ from stream_masker.core.dtypes import (
 log = logging.getLogger(__name__)
 
 F = TypeVar("F", bound=Callable[..., Any])
+Words = TypeVar("Words", np.uint64, UInt64Array)
 
 int32 = cast(Callable[[Any], int], np.int32)
 int64 = cast(Callable[[Any], int], np.int64)
@@ -79,26 +80,12 @@ def uniform(word: np.uint64) -> float:
 
 
 @kernel
-def mixed_word(word: np.uint64) -> np.uint64:
-    """Return another random word, computed by the finalizer of SplitMix64."""
-    word += np.uint64(0x9E3779B97F4A7C15)
+def mixed_word(word: Words) -> Words:
+    """Return another random word, or others in the shape of an array, by the finalizer of SplitMix64."""
+    word = word + np.uint64(0x9E3779B97F4A7C15)
     word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return word ^ (word >> np.uint64(31))
-
-
-@kernel
-def accepts(word: np.uint64, salt: np.uint64, weight: float, left: float) -> bool:
-    """Return whether a candidate is drawn when candidates are visited one after the other.
-
-    The candidate is drawn with probability ``weight`` / ``left``, where ``left`` is the total weight of this and all
-    later candidates. The candidates are thus drawn in proportion to their weights. The random number of a candidate
-    depends only on the word and on its ``salt``. A small change of the weights therefore changes few draws: the
-    decision on a visited candidate changes only with the probability by which its own probability changed.
-    """
-    mixed = (word ^ salt) * np.uint64(0xBF58476D1CE4E5B9)
-    mixed = (mixed ^ (mixed >> np.uint64(32))) * np.uint64(0x94D049BB133111EB)
-    return uniform(mixed) * left < weight
 
 
 @kernel
@@ -113,8 +100,11 @@ def draw_product(
 ) -> int:
     """Return a candidate c = order[k] drawn with weights near[k] · weights[c], whose sum is ``left``.
 
-    Candidates are visited in order (``accepts``): near ones first, so that a draw visits few. ``own``: the one that is
-    not drawn, −1 for none.
+    Candidates are visited in order, near ones first, so that a draw visits few. Each is accepted with its share of the
+    weight that is left. Its random number depends on the word and on its salt alone. So a small change of the weights
+    changes few draws: the decision on a candidate changes only with the probability by which its own share changed.
+
+    ``own``: the candidate that is not drawn, −1 for none.
     """
     last = int64(order[0])
     for k in range(order.size):
@@ -122,7 +112,9 @@ def draw_product(
         weight = np.float64(near[k]) * np.float64(weights[candidate])
         if weight > 0.0 and candidate != own:
             last = candidate
-            if accepts(word, salts[candidate], weight, left):
+            mixed = (word ^ salts[candidate]) * np.uint64(0xBF58476D1CE4E5B9)
+            mixed = (mixed ^ (mixed >> np.uint64(32))) * np.uint64(0x94D049BB133111EB)
+            if uniform(mixed) * left < weight:
                 break
             left -= weight
     return last
@@ -553,86 +545,94 @@ REDRAWN, SECOND, AGAIN = map(np.uint64, (0x5851F42D4C957F2D, 0x14057B7EF767814F,
 """Constants that give the draws of one record different random words."""
 
 
-@kernel
-def greatest_products(first: Float32Matrix, second: Float32Matrix) -> Float32Matrix:
-    """Return (n, m) float32: max over x of first[i, x] · second[x, j], of (n, k) and (k, m) numbers that are not
-    negative."""
-    result = np.zeros((first.shape[0], second.shape[1]), np.float32)
-    for i in range(first.shape[0]):
-        best = result[i]
-        for x in range(first.shape[1]):
-            weight, row = first[i, x], second[x]
-            for j in range(row.size):
-                product = weight * row[j]
-                best[j] = product if product > best[j] else best[j]
-    return result
+class Couplings(NamedTuple):
+    """The laws of an attribute's k_B values given k_A values of the root, by which values move (``transport.given``).
 
-
-class Tree(NamedTuple):
-    """The laws of an attribute's k_B values given k_A values of the root, on a tree of N nodes (``transport.given``).
-
-    The first k_B nodes are the values, the last one is the root.
-
-    * ``source``, ``target``: (k_A, N) float32, the mass of each node in P(b | a), and in P(b* | a*). ``redraw_chance``:
-      (k_A, k_B) float32 η.
-    * ``lines``: (levels, k_B) int64, the nodes of each value: itself, its block, its chapter, the root.
-    * ``parent``: (N,) int64. ``children``, ``starts``: those of node n are ``children[starts[n]:starts[n + 1]]``.
-      ``salts``: (N,) uint64.
+    * ``source``, ``target``: (k_A, k_B) float32, P(b | a), and P(b* | a*). ``redraw_chance``: (k_A, k_B) float32 η.
+    * ``groups``: (levels, k_B) int64, the number of each value's group at each level; all are in one at the last level.
+    * ``salts``: (k_B,) uint64.
     """
 
     source: Float32Matrix
     target: Float32Matrix
     redraw_chance: Float32Matrix
-    lines: Int64Matrix
-    parent: Int64Array
-    children: Int64Array
-    starts: Int64Array
+    groups: Int64Matrix
     salts: UInt64Array
 
 
 @kernel
-def couple(tree: Tree, roots: Int64Array, shares: Float64Array, new: int, masks: Int64Array) -> Float32Matrix:
-    """Return (k_B, n) float32: P(b, b* | a*) of n masks by the coupling of ``draw_given``, before repeats and redraws.
+def fill_moves(
+    p: Float32Array, q: Float32Array, groups: Int64Matrix, falls: Float64Matrix, wins: Float32Matrix
+) -> None:
+    """Fill ``falls`` and ``wins``, (levels, k_B), with how values move so that their law p becomes q, (k_B,) each.
+
+    What both laws have in common stays. Of the rest, each group moves within itself what it has to lose and to win,
+    from the first level on: value b with the mass falls[level, b], and to b* with the probability wins[level, b*].
+    """
+    losing, winning = np.empty(p.size), np.empty(p.size)
+    for x in range(p.size):
+        change = np.float64(p[x]) - np.float64(q[x])
+        losing[x], winning[x] = max(change, 0.0), max(-change, 0.0)
+    for level in range(groups.shape[0]):
+        lost, won, group = np.zeros(p.size), np.zeros(p.size), groups[level]
+        for x in range(p.size):
+            lost[group[x]] += losing[x]
+            won[group[x]] += winning[x]
+        for x in range(p.size):
+            total, other = lost[group[x]], won[group[x]]
+            moved = min(total, other)
+            fall, win = (losing[x] / total, winning[x] / other) if moved > 0.0 else (0.0, 0.0)
+            falls[level, x], wins[level, x] = moved * fall, win
+            losing[x] -= moved * fall
+            winning[x] -= moved * win
+
+
+@kernel
+def couple(given: Couplings, roots: Int64Array, shares: Float64Array, new: int, masks: Int64Array) -> Float32Matrix:
+    """Return (k_B, n) float32: P(b, b* | a*) of n masks by the moves of ``draw_given``, before repeats and redraws.
 
     * ``roots``, ``shares``: (m,) the values of the root, and P(a | a*). ``new``: a*.
-    * ``masks``: (n,) the values that can be masks, those of each node next to each other.
+    * ``masks``: (n,) the values that can be masks.
     """
-    q, (levels, size), nodes = tree.target[new], tree.lines.shape, tree.parent.size
-    joint, down = np.zeros((size, masks.size), np.float32), np.empty(masks.size, np.float32)
-    starts, ends, rising = np.zeros(nodes, np.int64), np.zeros(nodes, np.int64), np.empty(size)
-    for level in range(levels):
-        for m in range(masks.size):
-            starts[tree.lines[level, masks[-1 - m]]], ends[tree.lines[level, masks[m]]] = masks.size - 1 - m, m + 1
+    q, (levels, size) = given.target[new], given.groups.shape
+    joint, place = np.zeros((size, masks.size), np.float32), np.full(size, -1)
+    place[masks] = np.arange(masks.size)
+    falls, wins = np.empty((levels, size)), np.empty((levels, size), np.float32)
     for k in range(roots.size):
-        p, won, lost = tree.source[roots[k]], np.zeros(nodes), np.zeros(nodes)
-        for x in range(nodes - 1):
-            change = np.float64(q[x]) - np.float64(p[x])
-            won[tree.parent[x]] += max(change, 0.0)
-            lost[tree.parent[x]] += max(-change, 0.0)
-        for x in range(size):
-            rising[x] = max(np.float64(p[x]) - np.float64(q[x]), 0.0)
-            if ends[x] > 0:
-                joint[x, starts[x]] += shares[k] * np.float64(min(p[x], q[x]))
-        down[:] = shares[k]
-        for level in range(1, levels):
-            for m in range(masks.size):
-                node = tree.lines[level - 1, masks[m]]
-                total = won[tree.parent[node]]
-                down[m] *= max(np.float64(q[node]) - np.float64(p[node]), 0.0) / total if total > 0.0 else 0.0
-            for x in range(size):
-                if rising[x] > 0.0:
-                    node = tree.lines[level, x]
-                    loss = max(np.float64(p[node]) - np.float64(q[node]), 0.0) if level < levels - 1 else 0.0
-                    leaving = min(loss / lost[node], 1.0)
-                    falling, rising[x] = np.float32(rising[x] * (1.0 - leaving)), rising[x] * leaving
-                    for m in range(starts[node], ends[node]):
-                        joint[x, m] += falling * down[m]
+        p = given.source[roots[k]]
+        fill_moves(p, q, given.groups, falls, wins)
+        for x in np.flatnonzero(p):
+            if place[x] >= 0:
+                joint[x, place[x]] += shares[k] * np.float64(min(p[x], q[x]))
+            for level in range(levels):
+                if falls[level, x] > 0.0:
+                    group, mass = given.groups[level], np.float32(shares[k] * falls[level, x])
+                    for m in range(masks.size):
+                        joint[x, m] += mass * wins[level, masks[m]] if group[masks[m]] == group[x] else np.float32(0.0)
     return joint
 
 
 @kernel
+def draw_near(
+    given: Couplings, weights: Float32Array, level: int, value: int, taken: Int32Array, word: np.uint64
+) -> int:
+    """Return a value drawn by weight from the group of ``value`` at a level, without the taken ones; or else ``value``.
+
+    ``weights``: (k_B,).
+    """
+    fits, total, group = weights.copy(), 0.0, given.groups[level]
+    for x in taken:
+        fits[x] = np.float32(0.0)
+    for x in range(fits.size):
+        fits[x] = fits[x] if group[x] == group[value] else np.float32(0.0)
+        total += np.float64(fits[x])
+    natural, ones = np.arange(fits.size), np.ones(fits.size, np.float32)
+    return draw_product(natural, ones, fits, total, -1, given.salts, word) if total > 0.0 else value
+
+
+@kernel
 def draw_given(
-    tree: Tree,
+    given: Couplings,
     root: Int32Array,
     root_new: Int32Array,
     values: Int32Array,
@@ -645,53 +645,30 @@ def draw_given(
       offsets[i + 1] − 1. If all values of a record differ, so do their masks, as far as the law allows. A repeated mask
       is drawn again from its block or, if nothing else of the block is left, one level up.
     """
-    size, top, result = tree.lines.shape[1], tree.parent.size - 1, np.empty(values.size, np.int32)
-    natural, ones = np.arange(size), np.ones(tree.parent.size, np.float32)
-    won, fits = np.empty(tree.parent.size, np.float32), np.empty(size, np.float32)
-    for i in range(offsets.size - 1):
-        start, end, unlike = offsets[i], offsets[i + 1], True
-        p, q, redraw_chance = tree.source[root[i]], tree.target[root_new[i]], tree.redraw_chance[root_new[i]]
-        for x in range(won.size):
-            won[x] = max(q[x] - p[x], np.float32(0.0))
+    (levels, size), result, top = given.groups.shape, np.empty(values.size, np.int32), given.groups.shape[0] - 1
+    falls, wins = np.empty((levels, size)), np.empty((levels, size), np.float32)
+    for i in range(root.size):
+        start, end = offsets[i], offsets[i + 1]
+        p, q, redraw_chance = given.source[root[i]], given.target[root_new[i]], given.redraw_chance[root_new[i]]
+        fill_moves(p, q, given.groups, falls, wins)
+        unlike = np.unique(values[start:end]).size == end - start
         for k in range(start, end):
-            for m in range(start, k):
-                unlike = unlike and values[m] != values[k]
-        for k in range(start, end):
-            word, node, gross = words[k], int64(values[k]), float(p[values[k]])
-            place, mass = uniform(word) * gross, won if gross > 0.0 else q
-            node = node if gross > 0.0 else top
-            while node < top and place < np.float64(p[node]) - np.float64(q[node]):
-                lost, node, gross = np.float64(p[node]) - np.float64(q[node]), tree.parent[node], 0.0
-                for child in tree.children[tree.starts[node] : tree.starts[node + 1]]:
-                    gross += max(np.float64(p[child]) - np.float64(q[child]), 0.0)
-                place *= gross / lost
-            while node >= size:
-                below, total = tree.children[tree.starts[node] : tree.starts[node + 1]], 0.0
-                for child in below:
-                    total += np.float64(mass[child])
-                if total > 0.0:
-                    node = draw_product(below, ones, mass, total, -1, tree.salts, word)
-                else:  # a rounding error: the node wins nothing
-                    node, mass = top, q
-                word = mixed_word(word)
-            if uniform(mixed_word(word ^ REDRAWN)) < redraw_chance[node]:
-                total = 0.0
-                for x in range(size):
-                    total += np.float64(redraw_chance[x]) * np.float64(q[x])
-                node = draw_product(natural, redraw_chance, q, total, -1, tree.salts, mixed_word(word ^ SECOND))
-            for level in range(1, tree.lines.shape[0] if unlike else 1):
-                repeated, total = False, 0.0
-                for m in range(start, k):
-                    repeated = repeated or result[m] == node
-                if not repeated:
-                    break
-                for x in range(size):
-                    fits[x] = q[x] if tree.lines[level, x] == tree.lines[level, node] else np.float32(0.0)
-                for m in range(start, k):
-                    fits[result[m]] = np.float32(0.0)
-                for x in range(size):
-                    total += np.float64(fits[x])
-                if total > 0.0:
-                    node = draw_product(natural, ones, fits, total, -1, tree.salts, mixed_word(word ^ AGAIN))
-            result[k] = node
+            word, value, level = words[k], int64(values[k]), 0
+            mask, place = value, uniform(word) * p[value] - min(p[value], q[value])
+            if place >= 0.0:
+                while level < top and place >= falls[level, value]:
+                    place -= falls[level, value]
+                    level += 1
+                if falls[level, value] > 0.0:
+                    mask = draw_near(given, wins[level], level, value, result[:0], word)
+                else:  # the window lacks the value beside this root
+                    mask = draw_near(given, q, top, value, result[:0], word)
+            if uniform(mixed_word(word ^ REDRAWN)) < redraw_chance[mask]:
+                again = redraw_chance * q
+                mask = draw_near(given, again, top, mask, result[:0], mixed_word(word ^ SECOND))
+            for level in range(levels if unlike else 0):
+                taken = result[start:k]
+                if (taken == mask).any():
+                    mask = draw_near(given, q, level, mask, taken, mixed_word(word ^ AGAIN))
+            result[k] = mask
     return result

@@ -17,7 +17,6 @@ import numpy as np
 
 from stream_masker.core.arrays import ratio
 from stream_masker.core.dtypes import Float32Array, Float32Matrix, Float64Array, Float64Matrix, Int64Array
-from stream_masker.core.kernels import greatest_products
 from stream_masker.core.mechanisms.transport.fit import DISTANCE_ERROR, Map
 
 SLACK = 2e-4
@@ -26,9 +25,6 @@ ROUNDS = 40
 """The greatest number of rounds for η; where they do not suffice, all masks are drawn again."""
 MAX_SOLUTIONS = 4
 """How often a map is fitted, with another λ each time, to meet its distance."""
-SPARED = 0.5
-"""The relative excess of an RMSE that is not searched away, for each share of records that is redrawn: a sharper map
-would need a greater redraw, and tell more."""
 COLUMNS = 512
 """The number of columns of posteriors that are computed at once."""
 
@@ -77,21 +73,21 @@ class Told:
     @classmethod
     def of(cls, transport: Map, which: int, limits: Limits | None = None) -> Told:
         """Return what the masks of a map tell of an attribute of it; ``limits``: 1 without them."""
-        bounds = limits or Limits.of(transport.law.marginal(which))
-        return cls(*transport.sides(which), transport.chances, transport.mask_chances, bounds)
+        (first, second), (front, back) = transport.matrices, transport.fronts
+        sides = (np.ascontiguousarray(first.T), front) if which == 0 else (back, second)
+        chance = (transport.chances * transport.mask_weights).astype(np.float64).ravel()
+        return cls(*sides, transport.chances, chance, limits or Limits.of(transport.law.marginal(which)))
 
     @cached_property
     def above(self) -> tuple[Int64Array, Int64Array, Float64Array]:
         """The e posteriors above what is aimed at: (e,) the mask, the value, or k + the group, and G.
 
-        Only masks whose surest posterior is above it are looked at closely.
+        Only masks are looked at closely of which Σ_x (G / aim)⁴ exceeds 1, as it does where a posterior is above.
         """
-        first, total, chance, limits = self.first, self.total, self.chance, self.limits
-        size, aims = first.shape[1], limits.aims
-        surest = greatest_products((first / aims[:size]).astype(np.float32), self.second)
-        shares = np.where(chance > 0.0, ratio(surest, total).ravel(), np.float32(0.0))
-        found, back = [], np.ascontiguousarray(self.second.T)
-        over = np.flatnonzero(shares > 1.0)
+        first, total, back, limits = self.first, self.total, np.ascontiguousarray(self.second.T), self.limits
+        size, aims, found = first.shape[1], limits.aims, []
+        lifted = [np.square(np.square(each.astype(np.float64))) for each in (first / aims[:size], self.second, total)]
+        over = np.flatnonzero((lifted[0] @ lifted[1] > lifted[2]).ravel() & (self.chance > 0.0))
         for masks in (over[start : start + COLUMNS] for start in range(0, over.size, COLUMNS)):
             i, j = np.divmod(masks, total.shape[1])
             told = first[i] * back[j] / total[i, j].astype(np.float64)[:, None]
@@ -100,7 +96,7 @@ class Told:
         for group, (weights, aim) in enumerate(zip(limits.groups.astype(np.float32), aims[size:], strict=True)):
             mass = np.asarray((first * weights) @ self.second, np.float32)
             members = ratio(mass, total).ravel().astype(np.float64)
-            t = np.flatnonzero((members > aim) & (chance > 0.0))
+            t = np.flatnonzero((members > aim) & (self.chance > 0.0))
             found.append((t, np.full(t.size, size + group), members[t]))
         none = np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0)
         mask, which, posterior = (np.concatenate(each) for each in zip(none, *found, strict=True))
@@ -137,12 +133,11 @@ class Told:
         told = (self.first[i] * self.second.T[j]).T / self.total[i, j].astype(np.float64)
         return np.asarray(told + redraw_chance[masks] * (mean[: len(told), None] - told))
 
-    def holds(self, redraw_chance: Float32Array, mean: Float64Array, share: float) -> bool:
+    def holds(self, redraw_chance: Float32Array, mean: Float64Array) -> bool:
         """Return whether no posterior exceeds its limit with a redraw."""
         (mask, which, posterior), greatest = self.above, self.limits.greatest
         final = posterior + redraw_chance[mask] * (mean[which] - posterior)
-        mixed = share > 0.0 and (mean > greatest * (1.0 + SLACK)).any()
-        return not mixed and bool((final <= greatest[which]).all())
+        return bool((mean <= greatest * (1.0 + SLACK)).all() and (final <= greatest[which]).all())
 
     def mixing(self, share: float, mean: Float64Array) -> float:
         """Return the η of all masks by which R̄ gets halfway from its limit to the prior; 0 if it is within its limit.
@@ -166,7 +161,7 @@ def least_redraw(told: Sequence[Told], floor: float = 0.0) -> Float32Array:
         redraw_chance: Float32Array = np.max(least, axis=0).astype(np.float32)
         share = float(redraw_chance @ told[0].chance)
         means = [each.mean(redraw_chance) for each in told]
-        if all(each.holds(redraw_chance, mean, share) for each, mean in zip(told, means, strict=True)):
+        if all(each.holds(redraw_chance, mean) for each, mean in zip(told, means, strict=True)):
             return redraw_chance
         floor = max(floor, *(each.mixing(share, mean) for each, mean in zip(told, means, strict=True)))
     return np.ones(told[0].chance.size, np.float32)
@@ -187,9 +182,9 @@ def certain(start: Map, limits: Sequence[Limits], wanted: Sequence[float]) -> tu
             float((each.joint(j, redraw_chance) * found.law.values[j].squares).sum()) / goal
             for j, (each, goal) in enumerate(zip(told, wanted, strict=True))
         ]
-        most = 1.0 + DISTANCE_ERROR + SPARED * share
-        if all(1.0 - DISTANCE_ERROR <= each**0.5 <= most for each in excesses) or (share > 0.0 and solution > 0):
+        settled = all(abs(each**0.5 - 1.0) <= DISTANCE_ERROR for each in excesses)
+        if settled or (share > 0.0 and solution > 0):
             break
         if solution + 1 < MAX_SOLUTIONS:
             found = found.sharper(excesses)
-    return found, redraw_chance.reshape(found.law.shape)
+    return found, redraw_chance.reshape(found.law.counts.shape)

@@ -102,14 +102,6 @@ class Told:
         mask, which, posterior = (np.concatenate(each) for each in zip(none, *found, strict=True))
         return mask, which, posterior
 
-    def least(self, mean: Float64Array, floor: float) -> Float64Array:
-        """Return (n,) the least η ≥ ``floor`` that meets what is aimed at, given R̄ of values and groups."""
-        mask, which, posterior = self.above
-        redraw_chance, wanted = np.full(self.chance.size, floor), posterior - self.limits.aims[which]
-        need = wanted / np.maximum(posterior - mean[which], 1e-12)
-        np.maximum.at(redraw_chance, mask, np.clip(need, 0.0, 1.0))
-        return redraw_chance
-
     def mean(self, redraw_chance: Float32Array) -> Float64Array:
         """Return (k + g,) float64 R̄ of values and groups; ``redraw_chance``: (n,) η."""
         weights = redraw_chance * self.chance
@@ -133,38 +125,35 @@ class Told:
         told = (self.first[i] * self.second.T[j]).T / self.total[i, j].astype(np.float64)
         return np.asarray(told + redraw_chance[masks] * (mean[: len(told), None] - told))
 
-    def holds(self, redraw_chance: Float32Array, mean: Float64Array) -> bool:
-        """Return whether no posterior exceeds its limit with a redraw."""
-        (mask, which, posterior), greatest = self.above, self.limits.greatest
-        final = posterior + redraw_chance[mask] * (mean[which] - posterior)
-        return bool((mean <= greatest * (1.0 + SLACK)).all() and (final <= greatest[which]).all())
-
-    def mixing(self, share: float, mean: Float64Array) -> float:
-        """Return the η of all masks by which R̄ gets halfway from its limit to the prior; 0 if it is within its limit.
-
-        ``share``: that of records that are redrawn.
-        """
-        over = np.flatnonzero(mean > self.limits.greatest)
-        goal, prior = ((self.limits.aims + self.limits.prior) / 2.0)[over], self.limits.prior[over]
-        return float(np.clip(share * (mean[over] - goal) / np.maximum(goal - prior, 1e-12), 0.0, 1.0).max(initial=0.0))
-
 
 def least_redraw(told: Sequence[Told], floor: float = 0.0) -> Float32Array:
     """Return (n,) nearly the least η by which no posterior exceeds its limit; ``floor``: η of all masks at least.
 
-    Where the masks above a limit are too few to be mixed, so that R̄ exceeds it, all masks are redrawn more often. If
-    the limit is the prior, they always are, because posteriors have the prior as their mean.
+    Given R̄, the least η of each mask is explicit. Where the masks above a limit are too few to be mixed, so that R̄
+    exceeds it, all masks are redrawn so often that R̄ gets halfway from its limit to the prior. If the limit is the
+    prior, they always are, because posteriors have the prior as their mean.
     """
-    means = [each.limits.prior for each in told]
+    chance, sizes = told[0].chance, [each.limits.prior.size for each in told]
+    prior, greatest, aims = (
+        np.concatenate(each)
+        for each in zip(*((x.limits.prior, x.limits.greatest, x.limits.aims) for x in told), strict=True)
+    )
+    mask, which, posterior = (np.concatenate(each) for each in zip(*(x.above for x in told), strict=True))
+    which = which + np.repeat(np.cumsum(sizes) - sizes, [x.above[0].size for x in told])
+    mean = prior
     for _ in range(ROUNDS):
-        least = [each.least(mean, floor) for each, mean in zip(told, means, strict=True)]
-        redraw_chance: Float32Array = np.max(least, axis=0).astype(np.float32)
-        share = float(redraw_chance @ told[0].chance)
-        means = [each.mean(redraw_chance) for each in told]
-        if all(each.holds(redraw_chance, mean) for each, mean in zip(told, means, strict=True)):
+        need = (posterior - aims[which]) / np.maximum(posterior - mean[which], 1e-12)
+        least = np.full(chance.size, floor)
+        np.maximum.at(least, mask, np.clip(need, 0.0, 1.0))
+        redraw_chance: Float32Array = least.astype(np.float32)
+        mean = np.concatenate([each.mean(redraw_chance) for each in told])
+        final, over = posterior + redraw_chance[mask] * (mean[which] - posterior), mean > greatest
+        if (final <= greatest[which]).all() and (mean <= greatest * (1.0 + SLACK)).all():
             return redraw_chance
-        floor = max(floor, *(each.mixing(share, mean) for each, mean in zip(told, means, strict=True)))
-    return np.ones(told[0].chance.size, np.float32)
+        goal = (aims + prior)[over] / 2.0
+        excess = (mean[over] - goal) / np.maximum(goal - prior[over], 1e-12)
+        floor = max(floor, min(1.0, float(redraw_chance @ chance) * float(excess.max(initial=0.0))))
+    return np.ones(chance.size, np.float32)
 
 
 def certain(start: Map, limits: Sequence[Limits], wanted: Sequence[float]) -> tuple[Map, Float32Matrix]:

@@ -179,7 +179,7 @@ class Law:
         return groups, ratio(weights, np.bincount(groups, weights)[groups].astype(np.float64))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Kernel:
     """K(a, a*) = exp(−λ·d² − w), levelled: the greatest entries of φ·K in a column are cut to one level e^u.
 
@@ -211,7 +211,7 @@ class Kernel:
         """(k, k) float32 −λ·d², at least ``LEAST``."""
         return np.asarray(np.maximum(np.float32(-self.sharpness) * self.values.squares, LEAST), np.float32)
 
-    @property
+    @cached_property
     def matrix(self) -> Float32Matrix:
         """(k, k) float32 K."""
         return np.asarray(np.exp(np.minimum(self.base, self.levels - self.weights[:, None])), np.float32)
@@ -272,19 +272,15 @@ class Map:
         first, second = (np.exp(kernel.weights) / law.marginal(j) for j, kernel in enumerate(kernels))
         return cls(law, kernels, (law.share * np.outer(first, second)).astype(np.float32))
 
-    @cached_property
+    @property
     def matrices(self) -> tuple[Float32Matrix, Float32Matrix]:
         """K_A and K_B."""
         return self.kernels[0].matrix, self.kernels[1].matrix
 
-    def masks_of(self, tuple_weights: Float32Matrix) -> Float32Matrix:
-        """Return (k_A, k_B) float32 Ψ = T / (K_Aᵀ·Φ·K_B)."""
-        return np.asarray(self.law.target / (self.matrices[0].T @ (tuple_weights @ self.matrices[1])))
-
     @cached_property
     def mask_weights(self) -> Float32Matrix:
-        """(k_A, k_B) float32 Ψ."""
-        return self.masks_of(self.tuple_weights)
+        """(k_A, k_B) float32 Ψ = T / (K_Aᵀ·Φ·K_B)."""
+        return np.asarray(self.law.target / (self.matrices[0].T @ (self.tuple_weights @ self.matrices[1])))
 
     @cached_property
     def inner(self) -> Float32Matrix:
@@ -309,15 +305,15 @@ class Map:
 
     def scaled(self) -> Map:
         """Return the map whose masks have the law T but for an error, by over-relaxed scaling."""
-        share, (first, second), tuple_weights = self.law.share, self.matrices, self.tuple_weights
+        share, found = self.law.share, self
         for _ in range(LAW_ROUNDS):
-            totals = tuple_weights * (first @ (self.masks_of(tuple_weights) @ second.T))
-            change = ratio(share, totals.astype(np.float64)).astype(np.float32)
+            reached = (found.tuple_weights * found.totals).astype(np.float64)
+            change = ratio(share, reached).astype(np.float32)
             settled = float((np.abs(change - 1.0) * share).sum()) < LAW_ERROR
-            tuple_weights = tuple_weights * (change if settled else change**RELAXATION)
+            found = replace(found, tuple_weights=found.tuple_weights * (change if settled else change**RELAXATION))
             if settled:
                 break
-        return replace(self, tuple_weights=tuple_weights)
+        return found
 
     def sharper(self, excesses: Sequence[float]) -> Map:
         """Return the map with other λ; ``excesses``: for each attribute its E[d²] divided by what is wanted."""

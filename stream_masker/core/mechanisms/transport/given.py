@@ -72,13 +72,6 @@ class Given:
     root: Float64Matrix
     redraw_chance: Float32Matrix
 
-    @classmethod
-    def read(cls, law: Law, root: Float64Matrix, redrawn: Float32Array) -> Given:
-        """Return the masking with η of the masks that can be, in row order."""
-        redraw_chance = np.zeros_like(law.target)
-        redraw_chance[conditional(law.target) > 0.0] = redrawn
-        return cls(law, root, redraw_chance)
-
     @cached_property
     def source(self) -> Float64Matrix:
         """(k_A, k_B) float64 P(b | a)."""

@@ -226,8 +226,8 @@ class Strata:
             for number, parts in [(EVERY, every), *((number, self._parts(own)) for number, own in contexts.items())]
             for pattern, part in parts.items()
         ]
-        laws = [self._law((j,), column) for j, column in enumerate(self._counts.values)]
-        hidden = [packed(Transport.independent(j, law).published()) for j, law in enumerate(laws)]
+        columns = enumerate(self._counts.values)
+        hidden = [packed(Transport.independent(j, self._law((j,), {(j,): own})).published()) for j, own in columns]
         return {"context": self._mechanism.context.to_list(), "strata": [*strata, [EVERY, HIDDEN, 0, hidden]]}
 
     def _parts(self, counts: Counts) -> dict[int, Part]:
@@ -254,12 +254,12 @@ class Strata:
         scalars = [j for j in present if j not in self._counts.lengths]
         pair = len(scalars) == len(present) == 2
         keys = [tuple(scalars)] if pair else [(j,) for j in scalars[:1] or present]
-        laws = {key: self._law(key, part[key]) for key in keys}
+        laws = {key: self._law(key, part) for key in keys}
         if not all(some.any() for law in laws.values() for some in law.frequent):
             return []
         maps = []
         for key, law in laws.items():
-            links = {j: self._link(key[0], j, law, part) for j in present if scalars and j not in key}
+            links = {j: self._law((key[0], j), part, law.values[0]) for j in present if scalars and j not in key}
             maps.append(packed(self._fitted(key, law, links).published()))
         return maps
 
@@ -277,17 +277,14 @@ class Strata:
             part[key] = column.select(np.logical_and.reduce(held))
         return [] if _records(part) == _records(every) else self._maps(part)
 
-    def _law(self, key: tuple[int, ...], column: SparseCounts, first: Values | None = None) -> Law:
-        """Return the law of one attribute, or of a pair, from its counts; ``first``: the values of the first one."""
-        return Law.of(column, [self._mechanism.distances[j] for j in key], self._mechanism.parameters.least, first)
-
-    def _link(self, root: int, j: int, law: Law, part: Part) -> Law:
-        """Return the law of the root and attribute j; ``law``: of the root."""
-        pair, size = part[min(j, root), max(j, root)], self._sizes[root]
-        if j < root:
-            own, first = np.divmod(pair.keys, size)
-            pair = sum_by_key(first * self._sizes[j] + own, pair.counts, pair.key_bits)
-        return self._law((root, j), pair, law.values[0])
+    def _law(self, key: tuple[int, ...], part: Part, first: Values | None = None) -> Law:
+        """Return the law of one attribute, or of a pair; ``first``: the values of the first one, if they are known."""
+        (i, j), distances = (min(key), max(key)), [self._mechanism.distances[j] for j in key]
+        column = part[key] if key in part else part[i, j]
+        if key not in part:
+            own, other = np.divmod(column.keys, self._sizes[j])
+            column = sum_by_key(other * self._sizes[i] + own, column.counts, column.key_bits)
+        return Law.of(column, distances, self._mechanism.parameters.least, first)
 
     def _fitted(self, key: tuple[int, ...], law: Law, links: Mapping[int, Law]) -> Transport:
         """Return a map, and what is masked given it; ``links``: by attribute, the law of the root and it."""

@@ -102,45 +102,35 @@ class Transport:
     def published(self) -> list[Any]:
         """Return what is published: lists of numbers and arrays."""
         kernels = [[k.sharpness, k.weights, k.levels] for k in self.map.kernels]
-        given = [[j, published_law(g.law), g.redraw_chance[g.target > 0.0]] for j, g in self.given.items()]
-        law = published_law(self.map.law)
-        weights = self.map.tuple_weights[self.map.law.counts > 0]
-        return [list(self.attributes), law, weights, kernels, self.redraw_chance, given]
+        given = [[j, published_law(g.law), g.redraw_chance] for j, g in self.given.items()]
+        own = published_law(self.map.law), self.map.tuple_weights, kernels, self.redraw_chance
+        return [list(self.attributes), *own, given]
 
     @classmethod
     def read(cls, model: Sequence[Any], distances: Sequence[Distance]) -> Transport:
         """Return what ``published`` returned."""
-        attributes, published, weights, kernels, redraw_chance, links = model
+        attributes, published, tuple_weights, kernels, redraw_chance, links = model
         law = read_law(published, [distances[j] for j in attributes])
         curves = tuple(Kernel(v, *kernel) for v, kernel in zip(law.values, kernels, strict=True))
-        there = law.counts > 0
-        if weights.size != np.count_nonzero(there) or redraw_chance.shape != there.shape:
+        if not law.counts.shape == tuple_weights.shape == redraw_chance.shape:
             raise ValueError("arrays of a map have other sizes than its law")
-        tuple_weights, given = np.zeros_like(law.target), {}
-        tuple_weights[there] = weights
-        own = Map(law, curves, tuple_weights)
+        own, given = Map(law, curves, tuple_weights), {}
         root = Told.of(own, 0).joint(0, redraw_chance.ravel()) if links else np.zeros((0, 0))
         for j, published, redrawn in links:
-            given[j] = Given.read(read_law(published, [distances[attributes[0]], distances[j]]), root, redrawn)
+            given[j] = Given(read_law(published, [distances[attributes[0]], distances[j]]), root, redrawn)
         return cls(tuple(attributes), own, redraw_chance, given)
 
 
 def published_law(law: Law) -> list[Any]:
-    """Return what is published of a law: lists of arrays, of what the window has."""
-    some = np.nonzero(law.counts)
-    places = [each.astype(np.int32) for each in some]
-    return [[v.positions for v in law.values], *places, law.counts[some], law.heavy[some], list(law.frequent)]
+    """Return what is published of a law: lists of arrays."""
+    return [[v.positions for v in law.values], law.counts, law.heavy, list(law.frequent)]
 
 
 def read_law(model: Sequence[Any], distances: Sequence[Distance]) -> Law:
     """Return the law of one or two attributes with these distances, of which ``published_law`` returned this."""
-    positions, rows, columns, numbers, which, frequent = model
+    positions, counts, heavy, frequent = model
     sides = zip((*distances, *distances)[:2], positions, strict=True)
-    values = tuple(Values.of(distance, each) for distance, each in sides)
-    counts = np.zeros((len(values[0]), len(values[1])), np.int64)
-    heavy = np.zeros(counts.shape, np.bool_)
-    counts[rows, columns], heavy[rows, columns] = numbers, which
-    return Law(values, counts, heavy, tuple(frequent))
+    return Law(tuple(Values.of(distance, each) for distance, each in sides), counts, heavy, tuple(frequent))
 
 
 def packed(each: Any) -> Any:

@@ -40,7 +40,6 @@ log = logging.getLogger(__name__)
 F = TypeVar("F", bound=Callable[..., Any])
 Words = TypeVar("Words", np.uint64, UInt64Array)
 
-int32 = cast(Callable[[Any], int], np.int32)
 int64 = cast(Callable[[Any], int], np.int64)
 """NumPy's int64, typed as the ``int`` that signatures use for integers of any width."""
 
@@ -234,10 +233,7 @@ SIGN_DROPPED = 2
 STRIDE = 32
 """Places between two entries of ``Orders.sums``."""
 
-SCANNED = 16
-"""The share of a row, one in ``SCANNED``, that is visited in order before the whole row is searched in one pass."""
-
-NO_LEVEL = int32(1 << 30)
+NO_LEVEL = 1 << 30
 """A level beyond all others."""
 
 
@@ -310,25 +306,17 @@ class View(NamedTuple):
 
 
 @kernel
-def nearest_level(view: View, used: BoolArray, place: int, step: int) -> int:
+def nearest_level(view: View, place: int, step: int) -> int:
     """Return the level of the nearest admissible class from a place of the order on, or -1.
 
     ``step``: 1 for the places from this one on, −1 for those before it whose level is above 0.
     """
     at, end = (place, int64(view.order.size)) if step > 0 else (place - 1, int64(view.starts[1]) - 1)
-    for _ in range(min((end - at) * step, used.size // SCANNED)):
+    while at != end:
         if view.low <= int64(view.beside[view.order[at]]) < view.high:
             return int64(view.row[view.order[at]])
         at += step
-    if (end - at) * step <= 0:
-        return int64(-1)
-    sign, low, high = int32(step), int32(view.low), int32(view.high)
-    least, found = int32(view.row[view.order[at]]) * sign, NO_LEVEL
-    for j in range(used.size):
-        level, other = int32(view.row[j]), int32(view.beside[j])
-        fits = (level * sign >= least) & (level > 0) & (other >= low) & (other < high) & used[j]
-        found = min(found, level * sign if fits else NO_LEVEL)
-    return int64(found * sign) if found < NO_LEVEL else int64(-1)
+    return int64(-1)
 
 
 @kernel
@@ -388,7 +376,6 @@ def replace_values(
     """
     masks, distances, flags = codes.copy(), np.zeros(codes.size), np.zeros(codes.size, np.uint8)
     orders, classes, farthest, levels, class_of, is_candidate, calibrated, weak = rule
-    used = classes.used
     for k in range(codes.size):
         if codes[k] < 0 or noise[k] == 0.0:
             continue
@@ -402,13 +389,13 @@ def replace_values(
         view = View(row, beside, orders.order[i], orders.starts[i], orders.sums[i], low, high, first, end)
         split, above, below = int64(view.starts[np.searchsorted(levels, target)]), int64(-1), int64(-1)
         if not (farther or nearer) or low <= farthest[r]:
-            above = nearest_level(view, used, split, 1)
+            above = nearest_level(view, split, 1)
             if calibrated or above < 0:
-                below = nearest_level(view, used, split, -1)
+                below = nearest_level(view, split, -1)
         if above < 0 and below < 0:
             free = int64(NO_LEVEL)
             view = View(row, beside, view.order, view.starts, view.sums, int64(0), free, int64(0), free)
-            above, below = nearest_level(view, used, split, 1), nearest_level(view, used, split, -1)
+            above, below = nearest_level(view, split, 1), nearest_level(view, split, -1)
             flags[k] = SIGN_DROPPED if above >= 0 or below >= 0 else 0
         level = max(above, below)
         if above < 0:
@@ -553,38 +540,44 @@ class Couplings(NamedTuple):
     * ``salts``: (k_B,) uint64.
     """
 
-    source: Float32Matrix
-    target: Float32Matrix
-    redraw_chance: Float32Matrix
-    groups: Int64Matrix
+    source: Float32Array
+    target: Float32Array
+    redraw_chance: Float32Array
+    groups: Int64Array
     salts: UInt64Array
 
 
 @kernel
 def fill_moves(
     p: Float32Array, q: Float32Array, groups: Int64Matrix, falls: Float64Matrix, wins: Float32Matrix
-) -> None:
+) -> Int64Array:
     """Fill ``falls`` and ``wins``, (levels, k_B), with how values move so that their law p becomes q, (k_B,) each.
 
     What both laws have in common stays. Of the rest, each group moves within itself what it has to lose and to win,
     from the first level on: value b with the mass falls[level, b], and to b* with the probability wins[level, b*].
+
+    Returns the values that lose.
     """
-    losing, winning = np.empty(p.size), np.empty(p.size)
-    for x in range(p.size):
-        change = np.float64(p[x]) - np.float64(q[x])
-        losing[x], winning[x] = max(change, 0.0), max(-change, 0.0)
+    lose, win = np.flatnonzero(p > q), np.flatnonzero(q > p)
+    losing, winning = p[lose].astype(np.float64) - q[lose], q[win].astype(np.float64) - p[win]
+    falls[:], wins[:] = 0.0, np.float32(0.0)
     for level in range(groups.shape[0]):
         lost, won, group = np.zeros(p.size), np.zeros(p.size), groups[level]
-        for x in range(p.size):
-            lost[group[x]] += losing[x]
-            won[group[x]] += winning[x]
-        for x in range(p.size):
-            total, other = lost[group[x]], won[group[x]]
-            moved = min(total, other)
-            fall, win = (losing[x] / total, winning[x] / other) if moved > 0.0 else (0.0, 0.0)
-            falls[level, x], wins[level, x] = moved * fall, win
-            losing[x] -= moved * fall
-            winning[x] -= moved * win
+        for k in range(lose.size):
+            lost[group[lose[k]]] += losing[k]
+        for k in range(win.size):
+            won[group[win[k]]] += winning[k]
+        moved = np.minimum(lost, won)
+        for k in range(lose.size):
+            if moved[group[lose[k]]] > 0.0:
+                falls[level, lose[k]] = losing[k] * moved[group[lose[k]]] / lost[group[lose[k]]]
+                losing[k] -= falls[level, lose[k]]
+        for k in range(win.size):
+            if moved[group[win[k]]] > 0.0:
+                share = winning[k] / won[group[win[k]]]
+                wins[level, win[k]] = share
+                winning[k] -= share * moved[group[win[k]]]
+    return lose
 
 
 @kernel
@@ -592,23 +585,28 @@ def couple(given: Couplings, roots: Int64Array, shares: Float64Array, new: int, 
     """Return (k_B, n) float32: P(b, b* | a*) of n masks by the moves of ``draw_given``, before repeats and redraws.
 
     * ``roots``, ``shares``: (m,) the values of the root, and P(a | a*). ``new``: a*.
-    * ``masks``: (n,) the values that can be masks.
+    * ``masks``: (n,) the values that can be masks, those of each group next to each other.
     """
     q, (levels, size) = given.target[new], given.groups.shape
-    joint, place = np.zeros((size, masks.size), np.float32), np.full(size, -1)
-    place[masks] = np.arange(masks.size)
+    joint, place, common = np.zeros((size, masks.size), np.float32), np.arange(masks.size), np.zeros(masks.size)
     falls, wins = np.empty((levels, size)), np.empty((levels, size), np.float32)
+    firsts, ends = np.zeros((levels, size), np.int64), np.zeros((levels, size), np.int64)
+    for level in range(levels):
+        of = given.groups[level][masks]
+        firsts[level][of[::-1]], ends[level][of] = place[::-1], place + 1
     for k in range(roots.size):
         p = given.source[roots[k]]
-        fill_moves(p, q, given.groups, falls, wins)
-        for x in np.flatnonzero(p):
-            if place[x] >= 0:
-                joint[x, place[x]] += shares[k] * np.float64(min(p[x], q[x]))
-            for level in range(levels):
+        lose = fill_moves(p, q, given.groups, falls, wins)
+        common += shares[k] * np.minimum(p, q)[masks]
+        for level in range(levels):
+            group, won = given.groups[level], wins[level][masks]
+            for x in lose:
                 if falls[level, x] > 0.0:
-                    group, mass = given.groups[level], np.float32(shares[k] * falls[level, x])
-                    for m in range(masks.size):
-                        joint[x, m] += mass * wins[level, masks[m]] if group[masks[m]] == group[x] else np.float32(0.0)
+                    mass, row = np.float32(shares[k] * falls[level, x]), joint[x]
+                    for m in range(firsts[level, group[x]], ends[level, group[x]]):
+                        row[m] += mass * won[m]
+    for m in range(masks.size):
+        joint[masks[m], m] += common[m]
     return joint
 
 

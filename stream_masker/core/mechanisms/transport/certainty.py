@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stream_masker.core.arrays import ratio
-from stream_masker.core.dtypes import Float32Array, Float32Matrix, Float64Array, Float64Matrix, Int64Array
+from stream_masker.core.dtypes import Float32Array, Float64Array, Int64Array
 from stream_masker.core.mechanisms.transport.fit import DISTANCE_ERROR, Map
 
 SLACK = 2e-4
@@ -27,6 +27,8 @@ MAX_SOLUTIONS = 4
 """How often a map is fitted, with another λ each time, to meet its distance."""
 COLUMNS = 512
 """The number of columns of posteriors that are computed at once."""
+CACHED = 64
+"""The number of columns of products that are computed at once, so that they stay in a processor's cache."""
 
 
 class Limits(NamedTuple):
@@ -39,10 +41,10 @@ class Limits(NamedTuple):
 
     prior: Float64Array
     greatest: Float64Array
-    groups: Float64Matrix
+    groups: Float64Array
 
     @classmethod
-    def of(cls, prior: Float64Array, asked: Float64Array | float = 1.0, groups: Float64Matrix | None = None) -> Limits:
+    def of(cls, prior: Float64Array, asked: Float64Array | float = 1.0, groups: Float64Array | None = None) -> Limits:
         """Return the limits, not below the prior.
 
         ``prior``: (k,). ``asked``: (k + g,) β of values, then of groups. ``groups``: (g, k), none by default.
@@ -64,9 +66,9 @@ class Told:
     ``first``: (a, k), ``second``: (k, b), ``total``: (a, b) float32. ``chance``: (a·b,) float64, the law of masks.
     """
 
-    first: Float32Matrix
-    second: Float32Matrix
-    total: Float32Matrix
+    first: Float32Array
+    second: Float32Array
+    total: Float32Array
     chance: Float64Array
     limits: Limits
 
@@ -82,12 +84,12 @@ class Told:
     def above(self) -> tuple[Int64Array, Int64Array, Float64Array]:
         """The e posteriors above what is aimed at: (e,) the mask, the value, or k + the group, and G.
 
-        Only masks are looked at closely of which Σ_x (G / aim)⁴ exceeds 1, as it does where a posterior is above.
+        Only masks whose surest posterior is above it are looked at closely.
         """
         first, total, back, limits = self.first, self.total, np.ascontiguousarray(self.second.T), self.limits
         size, aims, found = first.shape[1], limits.aims, []
-        lifted = [np.square(np.square(each.astype(np.float64))) for each in (first / aims[:size], self.second, total)]
-        over = np.flatnonzero((lifted[0] @ lifted[1] > lifted[2]).ravel() & (self.chance > 0.0))
+        surest = greatest_products((first / aims[:size]).astype(np.float32), self.second)
+        over = np.flatnonzero((surest > total).ravel() & (self.chance > 0.0))
         for masks in (over[start : start + COLUMNS] for start in range(0, over.size, COLUMNS)):
             i, j = np.divmod(masks, total.shape[1])
             told = first[i] * back[j] / total[i, j].astype(np.float64)[:, None]
@@ -110,7 +112,7 @@ class Told:
         own = mixed / max(float(weights.sum()), 1e-300)
         return np.concatenate([own, self.limits.groups @ own])
 
-    def joint(self, which: int, redraw_chance: Float32Array) -> Float64Matrix:
+    def joint(self, which: int, redraw_chance: Float32Array) -> Float64Array:
         """Return (k, a) or (k, b) float64: P(x, i) or P(x, j), by ``which``, with a redraw by (n,) η; it sums to 1."""
         again = (redraw_chance * self.chance).reshape(self.total.shape)
         kept = ratio((self.chance.reshape(self.total.shape) - again).astype(np.float32), self.total)
@@ -119,11 +121,21 @@ class Told:
         joint = own + np.outer(mean, again.sum(axis=1 - which))
         return np.asarray(joint / joint.sum())
 
-    def posteriors(self, redraw_chance: Float32Array, mean: Float64Array, masks: Int64Array) -> Float64Matrix:
+    def posteriors(self, redraw_chance: Float32Array, mean: Float64Array, masks: Int64Array) -> Float64Array:
         """Return (k, m) float64: the posteriors of the values given some masks, with a redraw by η and its R̄."""
         i, j = np.divmod(masks, self.total.shape[1])
         told = (self.first[i] * self.second.T[j]).T / self.total[i, j].astype(np.float64)
         return np.asarray(told + redraw_chance[masks] * (mean[: len(told), None] - told))
+
+
+def greatest_products(first: Float32Array, second: Float32Array) -> Float32Array:
+    """Return (n, m) float32: max over x of first[i, x] · second[x, j], of (n, k) and (k, m) numbers."""
+    result = np.empty((first.shape[0], second.shape[1]), np.float32)
+    for start in range(0, second.shape[1], CACHED):
+        part = np.ascontiguousarray(second[:, start : start + CACHED])
+        for i, row in enumerate(first):
+            result[i, start : start + CACHED] = (row[:, None] * part).max(axis=0)
+    return result
 
 
 def least_redraw(told: Sequence[Told], floor: float = 0.0) -> Float32Array:
@@ -156,7 +168,7 @@ def least_redraw(told: Sequence[Told], floor: float = 0.0) -> Float32Array:
     return np.ones(chance.size, np.float32)
 
 
-def certain(start: Map, limits: Sequence[Limits], wanted: Sequence[float]) -> tuple[Map, Float32Matrix]:
+def certain(start: Map, limits: Sequence[Limits], wanted: Sequence[float]) -> tuple[Map, Float32Array]:
     """Return a map whose attributes move by E[d²] as far as the limits allow, and its η, (k_A, k_B).
 
     ``start``: to search from. ``limits``, ``wanted``: of each attribute, one or both.

@@ -16,16 +16,7 @@ from numpy.typing import NDArray
 
 from stream_masker.core.arrays import ratio
 from stream_masker.core.distance import Distance
-from stream_masker.core.dtypes import (
-    BoolArray,
-    Float32Array,
-    Float32Matrix,
-    Float64Array,
-    Float64Matrix,
-    Int32Array,
-    Int64Array,
-    Int64Matrix,
-)
+from stream_masker.core.dtypes import BoolArray, Float32Array, Float64Array, Int32Array, Int64Array
 from stream_masker.core.statistics.counts import SparseCounts, marginals
 from stream_masker.errors import StatisticsError
 
@@ -79,9 +70,9 @@ class Values:
         return self.positions.size
 
     @cached_property
-    def squares(self) -> Float32Matrix:
+    def squares(self) -> Float32Array:
         """(k, k) float32 d²."""
-        squares: Float32Matrix = (self.distance.matrix(self.positions) ** 2).astype(np.float32)
+        squares: Float32Array = (self.distance.matrix(self.positions) ** 2).astype(np.float32)
         return squares
 
     def indices(self, codes: NDArray[np.integer]) -> Int32Array:
@@ -96,7 +87,7 @@ class Values:
         return np.asarray(found, np.int32)
 
     @cached_property
-    def groups(self) -> Int64Matrix:
+    def groups(self) -> Int64Array:
         """(3, k) int64: the number of the block, of the chapter and of the root above each value (``BLOCK_DEPTHS``).
 
         Values are followed along first parents; one above a depth is a group of its own.
@@ -120,7 +111,7 @@ class Law:
     """
 
     values: tuple[Values, ...]
-    counts: Int64Matrix
+    counts: Int64Array
     heavy: NDArray[np.bool_]
     frequent: tuple[BoolArray, ...]
 
@@ -143,7 +134,7 @@ class Law:
         return cls(values, merged.counts.reshape(shape), (merged.units >= least).reshape(shape), frequent)
 
     @cached_property
-    def share(self) -> Float64Matrix:
+    def share(self) -> Float64Array:
         """(k_A, k_B) float64 P."""
         return np.asarray(self.counts / self.counts.sum())
 
@@ -152,7 +143,7 @@ class Law:
         return np.asarray(self.share.sum(axis=1 - which))
 
     @cached_property
-    def target(self) -> Float32Matrix:
+    def target(self) -> Float32Array:
         """(k_A, k_B) float32 T: tuples of enough patients stay, and the mass of the others spreads.
 
         It spreads within the pair of their blocks, in proportion to the frequencies of codes of enough patients, or one
@@ -170,7 +161,7 @@ class Law:
             rest = np.where(can, 0, rest)
         if not target.any():
             raise StatisticsError(NOTHING_WRITTEN)
-        written: Float32Matrix = (target / target.sum()).astype(np.float32)
+        written: Float32Array = (target / target.sum()).astype(np.float32)
         return written
 
     def _shares(self, j: int, level: int) -> tuple[Int64Array, Float64Array]:
@@ -207,12 +198,12 @@ class Kernel:
         return cls(values, 0.0, none, none)
 
     @property
-    def base(self) -> Float32Matrix:
+    def base(self) -> Float32Array:
         """(k, k) float32 −λ·d², at least ``LEAST``."""
         return np.asarray(np.maximum(np.float32(-self.sharpness) * self.values.squares, LEAST), np.float32)
 
     @cached_property
-    def matrix(self) -> Float32Matrix:
+    def matrix(self) -> Float32Array:
         """(k, k) float32 K."""
         return np.asarray(np.exp(np.minimum(self.base, self.levels - self.weights[:, None])), np.float32)
 
@@ -245,7 +236,7 @@ def levelled(kernel: Kernel, law: Law, which: int, wanted: float | None, rounds:
     return kernel
 
 
-def _lowered(heights: Float32Matrix, levels: Float32Array) -> Float32Array:
+def _lowered(heights: Float32Array, levels: Float32Array) -> Float32Array:
     """Return (k,) float32 u with Σ_a max(0, q(a, a*) − u(a*)) = κ, by steps of Newton's method from ``levels``.
 
     ``heights``: (k, k) q.
@@ -264,7 +255,7 @@ class Map:
 
     law: Law
     kernels: tuple[Kernel, ...]
-    tuple_weights: Float32Matrix
+    tuple_weights: Float32Array
 
     @classmethod
     def started(cls, law: Law, kernels: tuple[Kernel, ...]) -> Map:
@@ -273,33 +264,33 @@ class Map:
         return cls(law, kernels, (law.share * np.outer(first, second)).astype(np.float32))
 
     @property
-    def matrices(self) -> tuple[Float32Matrix, Float32Matrix]:
+    def matrices(self) -> tuple[Float32Array, Float32Array]:
         """K_A and K_B."""
         return self.kernels[0].matrix, self.kernels[1].matrix
 
     @cached_property
-    def mask_weights(self) -> Float32Matrix:
+    def mask_weights(self) -> Float32Array:
         """(k_A, k_B) float32 Ψ = T / (K_Aᵀ·Φ·K_B)."""
         return np.asarray(self.law.target / (self.matrices[0].T @ (self.tuple_weights @ self.matrices[1])))
 
     @cached_property
-    def inner(self) -> Float32Matrix:
+    def inner(self) -> Float32Array:
         """(k_B, k_A) float32 C(b, a*) = Σ_b* K_B(b, b*)·Ψ(a*, b*)."""
         return np.ascontiguousarray(self.matrices[1] @ self.mask_weights.T)
 
     @cached_property
-    def totals(self) -> Float32Matrix:
+    def totals(self) -> Float32Array:
         """(k_A, k_B) float32 Z(a, b)."""
         return np.ascontiguousarray(self.matrices[0] @ self.inner.T)
 
     @cached_property
-    def fronts(self) -> tuple[Float32Matrix, Float32Matrix]:
+    def fronts(self) -> tuple[Float32Array, Float32Array]:
         """(k_A, k_B) float32 each: Σ_b P/Z·K_B(b, b*) at (a, b*), and Σ_a P/Z·K_A(a, a*) at (a*, b)."""
         weights = (self.law.share / self.totals).astype(np.float32)
         return weights @ self.matrices[1], self.matrices[0].T @ weights
 
     @cached_property
-    def chances(self) -> Float32Matrix:
+    def chances(self) -> Float32Array:
         """(k_A, k_B) float32 Σ_s P(s)/Z(s)·K_A·K_B; times Ψ, the law of masks: T but for ``LAW_ERROR``."""
         return np.asarray(self.matrices[0].T @ self.fronts[0])
 

@@ -22,21 +22,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_masker.core.arrays import offsets_from_lengths
-from stream_masker.core.dtypes import (
-    Float32Array,
-    Float32Matrix,
-    Float64Array,
-    Float64Matrix,
-    Int32Array,
-    Int64Array,
-    UInt64Array,
-)
+from stream_masker.core.dtypes import Float32Array, Float64Array, Int32Array, Int64Array, UInt64Array
 from stream_masker.core.kernels import Couplings, couple, draw_given
 from stream_masker.core.mechanisms.transport.certainty import Limits, Told, least_redraw
 from stream_masker.core.mechanisms.transport.fit import Law
 from stream_masker.core.random import salts_of
 
-NEGLECTED = 1e-3
+NEGLECTED = 3e-3
 """The greatest share of records whose root values are left out, the least probable ones, where it is computed what
 masks tell. Limits are lowered by it."""
 DRAWN = 100
@@ -69,16 +61,16 @@ class Given:
     """
 
     law: Law
-    root: Float64Matrix
-    redraw_chance: Float32Matrix
+    root: Float64Array
+    redraw_chance: Float32Array
 
     @cached_property
-    def source(self) -> Float64Matrix:
+    def source(self) -> Float64Array:
         """(k_A, k_B) float64 P(b | a)."""
         return conditional(self.law.share)
 
     @cached_property
-    def target(self) -> Float64Matrix:
+    def target(self) -> Float64Array:
         """(k_A, k_B) float64 P(b* | a*)."""
         return conditional(self.law.target)
 
@@ -98,7 +90,7 @@ class Given:
         return own.positions[draw_given(self.couplings, *indices, words, offsets_from_lengths(lengths))]
 
     @classmethod
-    def fitted(cls, law: Law, root: Float64Matrix, limits: Limits, wanted: float) -> Given:
+    def fitted(cls, law: Law, root: Float64Array, limits: Limits, wanted: float) -> Given:
         """Return the masking with the redraw that the limits need, and E[d²] = ``wanted``; a and a* can force more."""
         plain, redraw_chance = cls(law, root, np.zeros_like(law.target)), np.zeros_like(law.target)
         near = far = 0.0
@@ -122,7 +114,8 @@ class Given:
         likely = likely[: np.searchsorted(np.cumsum(chances[likely]), 1.0 - NEGLECTED) + 1]
         kept = chances[likely] / chances[likely].sum()
         prior = kept @ self.source[likely]
-        rows, masks = np.flatnonzero(prior), np.flatnonzero(self.target[new])
+        rows, walk = np.flatnonzero(prior), np.lexsort(self.law.values[1].groups)
+        masks = walk[self.target[new, walk] > 0.0]
         joint, chance = couple(self.couplings, likely, kept, new, masks)[rows], self.target[new, masks]
         limits, neglected = limits or Limits.of(prior), max(1.0 - float(chances[likely].sum()), 0.0)
         asked = np.append(limits.greatest[rows], limits.greatest[prior.size :]) - neglected
@@ -138,16 +131,6 @@ class Given:
             yield self.table(int(new))._replace(share=float(share), drawn=drawn)
 
 
-def told_by_root(source: Float64Matrix, limits: Limits) -> list[tuple[Float64Array, float]]:
-    """Return the groups by which the root's mask tells of an attribute: the chance of each value given the root.
-
-    ``source``: (k_A, k_B) P(b | a). ``limits``: of the attribute. What cannot exceed its limit is left out.
-    """
-    weights = np.concatenate([source.T, limits.groups @ source.T])
-    over = weights.max(axis=1) > limits.greatest
-    return list(zip(weights[over], limits.greatest[over].tolist(), strict=True))
-
-
 def sampled(chances: Float64Array, count: int) -> tuple[Int64Array, Float64Array]:
     """Return the indices that can be drawn, and their shares; if they are more than ``count``, that many, drawn in
     proportion to their chances at equal steps, with equal shares."""
@@ -157,7 +140,7 @@ def sampled(chances: Float64Array, count: int) -> tuple[Int64Array, Float64Array
     return np.searchsorted(steps, (np.arange(count) + 0.5) / count * steps[-1]), np.full(count, 1.0 / count)
 
 
-def conditional(law: NDArray[np.floating]) -> Float64Matrix:
+def conditional(law: NDArray[np.floating]) -> Float64Array:
     """Return P(b | a) of a joint law; that of all rows for a row without any."""
     wide = law.astype(np.float64)
     sums = wide.sum(axis=1, keepdims=True)

@@ -17,7 +17,7 @@ from stream_masker.core.mechanisms.encoding import Record
 from stream_masker.core.mechanisms.parameters import MAX_ALPHA, MIN_ALPHA, Parameters, parameter, per_attribute
 from stream_masker.core.mechanisms.transport.certainty import Limits, Told, certain
 from stream_masker.core.mechanisms.transport.fit import Kernel, Law, Map, Values, levelled
-from stream_masker.core.mechanisms.transport.given import Given, conditional, told_by_root
+from stream_masker.core.mechanisms.transport.given import Given, conditional
 from stream_masker.core.mechanisms.transport.model import EVERY, FORMAT, HIDDEN, Maps, Transport, packed
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random import Keys, WordLayout, draw_words
@@ -293,7 +293,11 @@ class Strata:
             kernels[k] = levelled(Kernel.started(law.values[k], law.marginal(k), goal), law, k, goal)
         sources = {j: conditional(pair.share) for j, pair in links.items()}
         bounds = {j: self._limits(j, links[j].values[1], law.marginal(0) @ source) for j, source in sources.items()}
-        told = [each for j, source in sources.items() for each in told_by_root(source, bounds[j])]
+        told: list[tuple[Float64Array, float]] = []  # by the root's mask of the others, where this can exceed a limit
+        for j, source in sources.items():
+            chances, greatest = np.concatenate([source.T, bounds[j].groups @ source.T]), bounds[j].greatest
+            over = chances.max(axis=1) > greatest
+            told += zip(chances[over], greatest[over].tolist(), strict=True)
         limits = [self._limits(j, law.values[k], law.marginal(k), told) for k, j in enumerate(key)]
         found, redraw_chance = certain(Map.started(law, tuple(kernels)), limits, wanted)
         root = Told.of(found, 0).joint(0, redraw_chance.ravel()) if links else np.zeros((0, 0))

@@ -16,9 +16,9 @@ import numpy as np
 
 from stream_masker.core.batch import Batch
 from stream_masker.core.distance import Distance
-from stream_masker.core.dtypes import Float32Matrix, Float64Matrix, Int32Array, Int64Array, UInt64Array
+from stream_masker.core.dtypes import Float32Array, Float64Array, Int32Array, Int64Array, UInt64Array
 from stream_masker.core.kernels import REDRAWN, SECOND, Products, draw_products, mixed_word
-from stream_masker.core.mechanisms.transport.certainty import COLUMNS, Told
+from stream_masker.core.mechanisms.transport.certainty import Told
 from stream_masker.core.mechanisms.transport.fit import Kernel, Law, Map, Values
 from stream_masker.core.mechanisms.transport.given import Given, Table, sampled
 from stream_masker.core.random import salts_of, uniforms
@@ -43,7 +43,7 @@ class Transport:
 
     attributes: tuple[int, ...]
     map: Map
-    redraw_chance: Float32Matrix
+    redraw_chance: Float32Array
     given: Mapping[int, Given]
 
     @classmethod
@@ -164,7 +164,7 @@ class AttributeLaw:
         return np.unique(np.concatenate([part.values(self.attribute).positions for _, part in self.parts]))
 
     @cached_property
-    def joints(self) -> tuple[Float64Matrix, float]:
+    def joints(self) -> tuple[Float64Array, float]:
         """(k, k) float64 P(x, x*); and the greatest P(x) of any part."""
         joint, greatest = np.zeros((self.positions.size,) * 2), 0.0
         for share, part in self.parts:
@@ -176,7 +176,7 @@ class AttributeLaw:
             greatest = max(greatest, float(prior.max()))
         return joint, greatest
 
-    def blocks(self) -> tuple[list[Float64Matrix], bool]:
+    def blocks(self) -> tuple[list[Float64Array], bool]:
         """Return the law with all masks of the record in blocks of columns, (k, m) each; and whether columns are drawn
         at random, because there are too many."""
         blocks, drawn = [], False
@@ -185,11 +185,10 @@ class AttributeLaw:
                 masks, weights = sampled(each.told.chance, max(1, round(DRAWN_MASKS * weight)))
                 drawn = drawn or each.drawn or masks.size < int(np.count_nonzero(each.told.chance))
                 mean = each.told.mean(each.redraw_chance)
-                for some in np.array_split(np.arange(masks.size), max(1, masks.size // COLUMNS)):
-                    block = np.zeros((self.positions.size, some.size))
-                    posteriors = each.told.posteriors(each.redraw_chance, mean, masks[some])
-                    block[places[each.rows]] = posteriors * (weights[some] * weight)
-                    blocks.append(block)
+                block = np.zeros((self.positions.size, masks.size))
+                posteriors = each.told.posteriors(each.redraw_chance, mean, masks)
+                block[places[each.rows]] = posteriors * (weights * weight)
+                blocks.append(block)
         return blocks, drawn
 
     def _tables(self, share: float, part: Transport) -> Iterator[tuple[float, Int64Array, Table]]:

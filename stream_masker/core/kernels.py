@@ -38,8 +38,8 @@ from stream_masker.core.arrays import (
 log = logging.getLogger(__name__)
 
 F = TypeVar("F", bound=Callable[..., Any])
+Words = TypeVar("Words", np.uint64, UInt64Array)
 
-int32 = cast(Callable[[Any], int], np.int32)
 int64 = cast(Callable[[Any], int], np.int64)
 """NumPy's int64, typed as the ``int`` that signatures use for integers of any width."""
 
@@ -79,26 +79,12 @@ def uniform(word: np.uint64) -> float:
 
 
 @kernel
-def mixed_word(word: np.uint64) -> np.uint64:
-    """Return another random word, computed by the finalizer of SplitMix64."""
-    word += np.uint64(0x9E3779B97F4A7C15)
+def mixed_word(word: Words) -> Words:
+    """Return another random word, or others in the shape of an array, by the finalizer of SplitMix64."""
+    word = word + np.uint64(0x9E3779B97F4A7C15)
     word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return word ^ (word >> np.uint64(31))
-
-
-@kernel
-def accepts(word: np.uint64, salt: np.uint64, weight: float, left: float) -> bool:
-    """Return whether a candidate is drawn when candidates are visited one after the other.
-
-    The candidate is drawn with probability ``weight`` / ``left``, where ``left`` is the total weight of this and all
-    later candidates. The candidates are thus drawn in proportion to their weights. The random number of a candidate
-    depends only on the word and on its ``salt``. A small change of the weights therefore changes few draws: the
-    decision on a visited candidate changes only with the probability by which its own probability changed.
-    """
-    mixed = (word ^ salt) * np.uint64(0xBF58476D1CE4E5B9)
-    mixed = (mixed ^ (mixed >> np.uint64(32))) * np.uint64(0x94D049BB133111EB)
-    return uniform(mixed) * left < weight
 
 
 @kernel
@@ -113,8 +99,11 @@ def draw_product(
 ) -> int:
     """Return a candidate c = order[k] drawn with weights near[k] · weights[c], whose sum is ``left``.
 
-    Candidates are visited in order (``accepts``): near ones first, so that a draw visits few. ``own``: the one that is
-    not drawn, −1 for none.
+    Candidates are visited in order, near ones first, so that a draw visits few. Each is accepted with its share of the
+    weight that is left. Its random number depends on the word and on its salt alone. So a small change of the weights
+    changes few draws: the decision on a candidate changes only with the probability by which its own share changed.
+
+    ``own``: the candidate that is not drawn, −1 for none.
     """
     last = int64(order[0])
     for k in range(order.size):
@@ -122,7 +111,9 @@ def draw_product(
         weight = np.float64(near[k]) * np.float64(weights[candidate])
         if weight > 0.0 and candidate != own:
             last = candidate
-            if accepts(word, salts[candidate], weight, left):
+            mixed = (word ^ salts[candidate]) * np.uint64(0xBF58476D1CE4E5B9)
+            mixed = (mixed ^ (mixed >> np.uint64(32))) * np.uint64(0x94D049BB133111EB)
+            if uniform(mixed) * left < weight:
                 break
             left -= weight
     return last
@@ -242,10 +233,7 @@ SIGN_DROPPED = 2
 STRIDE = 32
 """Places between two entries of ``Orders.sums``."""
 
-SCANNED = 16
-"""The share of a row, one in ``SCANNED``, that is visited in order before the whole row is searched in one pass."""
-
-NO_LEVEL = int32(1 << 30)
+NO_LEVEL = 1 << 30
 """A level beyond all others."""
 
 
@@ -318,25 +306,17 @@ class View(NamedTuple):
 
 
 @kernel
-def nearest_level(view: View, used: BoolArray, place: int, step: int) -> int:
+def nearest_level(view: View, place: int, step: int) -> int:
     """Return the level of the nearest admissible class from a place of the order on, or -1.
 
     ``step``: 1 for the places from this one on, −1 for those before it whose level is above 0.
     """
     at, end = (place, int64(view.order.size)) if step > 0 else (place - 1, int64(view.starts[1]) - 1)
-    for _ in range(min((end - at) * step, used.size // SCANNED)):
+    while at != end:
         if view.low <= int64(view.beside[view.order[at]]) < view.high:
             return int64(view.row[view.order[at]])
         at += step
-    if (end - at) * step <= 0:
-        return int64(-1)
-    sign, low, high = int32(step), int32(view.low), int32(view.high)
-    least, found = int32(view.row[view.order[at]]) * sign, NO_LEVEL
-    for j in range(used.size):
-        level, other = int32(view.row[j]), int32(view.beside[j])
-        fits = (level * sign >= least) & (level > 0) & (other >= low) & (other < high) & used[j]
-        found = min(found, level * sign if fits else NO_LEVEL)
-    return int64(found * sign) if found < NO_LEVEL else int64(-1)
+    return int64(-1)
 
 
 @kernel
@@ -396,7 +376,6 @@ def replace_values(
     """
     masks, distances, flags = codes.copy(), np.zeros(codes.size), np.zeros(codes.size, np.uint8)
     orders, classes, farthest, levels, class_of, is_candidate, calibrated, weak = rule
-    used = classes.used
     for k in range(codes.size):
         if codes[k] < 0 or noise[k] == 0.0:
             continue
@@ -410,13 +389,13 @@ def replace_values(
         view = View(row, beside, orders.order[i], orders.starts[i], orders.sums[i], low, high, first, end)
         split, above, below = int64(view.starts[np.searchsorted(levels, target)]), int64(-1), int64(-1)
         if not (farther or nearer) or low <= farthest[r]:
-            above = nearest_level(view, used, split, 1)
+            above = nearest_level(view, split, 1)
             if calibrated or above < 0:
-                below = nearest_level(view, used, split, -1)
+                below = nearest_level(view, split, -1)
         if above < 0 and below < 0:
             free = int64(NO_LEVEL)
             view = View(row, beside, view.order, view.starts, view.sums, int64(0), free, int64(0), free)
-            above, below = nearest_level(view, used, split, 1), nearest_level(view, used, split, -1)
+            above, below = nearest_level(view, split, 1), nearest_level(view, split, -1)
             flags[k] = SIGN_DROPPED if above >= 0 or below >= 0 else 0
         level = max(above, below)
         if above < 0:
@@ -553,86 +532,105 @@ REDRAWN, SECOND, AGAIN = map(np.uint64, (0x5851F42D4C957F2D, 0x14057B7EF767814F,
 """Constants that give the draws of one record different random words."""
 
 
-@kernel
-def greatest_products(first: Float32Matrix, second: Float32Matrix) -> Float32Matrix:
-    """Return (n, m) float32: max over x of first[i, x] · second[x, j], of (n, k) and (k, m) numbers that are not
-    negative."""
-    result = np.zeros((first.shape[0], second.shape[1]), np.float32)
-    for i in range(first.shape[0]):
-        best = result[i]
-        for x in range(first.shape[1]):
-            weight, row = first[i, x], second[x]
-            for j in range(row.size):
-                product = weight * row[j]
-                best[j] = product if product > best[j] else best[j]
-    return result
+class Couplings(NamedTuple):
+    """The laws of an attribute's k_B values given k_A values of the root, by which values move (``transport.given``).
 
-
-class Tree(NamedTuple):
-    """The laws of an attribute's k_B values given k_A values of the root, on a tree of N nodes (``transport.given``).
-
-    The first k_B nodes are the values, the last one is the root.
-
-    * ``source``, ``target``: (k_A, N) float32, the mass of each node in P(b | a), and in P(b* | a*). ``redraw_chance``:
-      (k_A, k_B) float32 η.
-    * ``lines``: (levels, k_B) int64, the nodes of each value: itself, its block, its chapter, the root.
-    * ``parent``: (N,) int64. ``children``, ``starts``: those of node n are ``children[starts[n]:starts[n + 1]]``.
-      ``salts``: (N,) uint64.
+    * ``source``, ``target``: (k_A, k_B) float32, P(b | a), and P(b* | a*). ``redraw_chance``: (k_A, k_B) float32 η.
+    * ``groups``: (levels, k_B) int64, the number of each value's group at each level; all are in one at the last level.
+    * ``salts``: (k_B,) uint64.
     """
 
-    source: Float32Matrix
-    target: Float32Matrix
-    redraw_chance: Float32Matrix
-    lines: Int64Matrix
-    parent: Int64Array
-    children: Int64Array
-    starts: Int64Array
+    source: Float32Array
+    target: Float32Array
+    redraw_chance: Float32Array
+    groups: Int64Array
     salts: UInt64Array
 
 
 @kernel
-def couple(tree: Tree, roots: Int64Array, shares: Float64Array, new: int, masks: Int64Array) -> Float32Matrix:
-    """Return (k_B, n) float32: P(b, b* | a*) of n masks by the coupling of ``draw_given``, before repeats and redraws.
+def fill_moves(
+    p: Float32Array, q: Float32Array, groups: Int64Matrix, falls: Float64Matrix, wins: Float32Matrix
+) -> Int64Array:
+    """Fill ``falls`` and ``wins``, (levels, k_B), with how values move so that their law p becomes q, (k_B,) each.
+
+    What both laws have in common stays. Of the rest, each group moves within itself what it has to lose and to win,
+    from the first level on: value b with the mass falls[level, b], and to b* with the probability wins[level, b*].
+
+    Returns the values that lose.
+    """
+    lose, win = np.flatnonzero(p > q), np.flatnonzero(q > p)
+    losing, winning = p[lose].astype(np.float64) - q[lose], q[win].astype(np.float64) - p[win]
+    falls[:], wins[:] = 0.0, np.float32(0.0)
+    for level in range(groups.shape[0]):
+        lost, won, group = np.zeros(p.size), np.zeros(p.size), groups[level]
+        for k in range(lose.size):
+            lost[group[lose[k]]] += losing[k]
+        for k in range(win.size):
+            won[group[win[k]]] += winning[k]
+        moved = np.minimum(lost, won)
+        for k in range(lose.size):
+            if moved[group[lose[k]]] > 0.0:
+                falls[level, lose[k]] = losing[k] * moved[group[lose[k]]] / lost[group[lose[k]]]
+                losing[k] -= falls[level, lose[k]]
+        for k in range(win.size):
+            if moved[group[win[k]]] > 0.0:
+                share = winning[k] / won[group[win[k]]]
+                wins[level, win[k]] = share
+                winning[k] -= share * moved[group[win[k]]]
+    return lose
+
+
+@kernel
+def couple(given: Couplings, roots: Int64Array, shares: Float64Array, new: int, masks: Int64Array) -> Float32Matrix:
+    """Return (k_B, n) float32: P(b, b* | a*) of n masks by the moves of ``draw_given``, before repeats and redraws.
 
     * ``roots``, ``shares``: (m,) the values of the root, and P(a | a*). ``new``: a*.
-    * ``masks``: (n,) the values that can be masks, those of each node next to each other.
+    * ``masks``: (n,) the values that can be masks, those of each group next to each other.
     """
-    q, (levels, size), nodes = tree.target[new], tree.lines.shape, tree.parent.size
-    joint, down = np.zeros((size, masks.size), np.float32), np.empty(masks.size, np.float32)
-    starts, ends, rising = np.zeros(nodes, np.int64), np.zeros(nodes, np.int64), np.empty(size)
+    q, (levels, size) = given.target[new], given.groups.shape
+    joint, place, common = np.zeros((size, masks.size), np.float32), np.arange(masks.size), np.zeros(masks.size)
+    falls, wins = np.empty((levels, size)), np.empty((levels, size), np.float32)
+    firsts, ends = np.zeros((levels, size), np.int64), np.zeros((levels, size), np.int64)
     for level in range(levels):
-        for m in range(masks.size):
-            starts[tree.lines[level, masks[-1 - m]]], ends[tree.lines[level, masks[m]]] = masks.size - 1 - m, m + 1
+        of = given.groups[level][masks]
+        firsts[level][of[::-1]], ends[level][of] = place[::-1], place + 1
     for k in range(roots.size):
-        p, won, lost = tree.source[roots[k]], np.zeros(nodes), np.zeros(nodes)
-        for x in range(nodes - 1):
-            change = np.float64(q[x]) - np.float64(p[x])
-            won[tree.parent[x]] += max(change, 0.0)
-            lost[tree.parent[x]] += max(-change, 0.0)
-        for x in range(size):
-            rising[x] = max(np.float64(p[x]) - np.float64(q[x]), 0.0)
-            if ends[x] > 0:
-                joint[x, starts[x]] += shares[k] * np.float64(min(p[x], q[x]))
-        down[:] = shares[k]
-        for level in range(1, levels):
-            for m in range(masks.size):
-                node = tree.lines[level - 1, masks[m]]
-                total = won[tree.parent[node]]
-                down[m] *= max(np.float64(q[node]) - np.float64(p[node]), 0.0) / total if total > 0.0 else 0.0
-            for x in range(size):
-                if rising[x] > 0.0:
-                    node = tree.lines[level, x]
-                    loss = max(np.float64(p[node]) - np.float64(q[node]), 0.0) if level < levels - 1 else 0.0
-                    leaving = min(loss / lost[node], 1.0)
-                    falling, rising[x] = np.float32(rising[x] * (1.0 - leaving)), rising[x] * leaving
-                    for m in range(starts[node], ends[node]):
-                        joint[x, m] += falling * down[m]
+        p = given.source[roots[k]]
+        lose = fill_moves(p, q, given.groups, falls, wins)
+        common += shares[k] * np.minimum(p, q)[masks]
+        for level in range(levels):
+            group, won = given.groups[level], wins[level][masks]
+            for x in lose:
+                if falls[level, x] > 0.0:
+                    mass, row = np.float32(shares[k] * falls[level, x]), joint[x]
+                    for m in range(firsts[level, group[x]], ends[level, group[x]]):
+                        row[m] += mass * won[m]
+    for m in range(masks.size):
+        joint[masks[m], m] += common[m]
     return joint
 
 
 @kernel
+def draw_near(
+    given: Couplings, weights: Float32Array, level: int, value: int, taken: Int32Array, word: np.uint64
+) -> int:
+    """Return a value drawn by weight from the group of ``value`` at a level, without the taken ones; or else ``value``.
+
+    ``weights``: (k_B,).
+    """
+    fits, total, group = weights.copy(), 0.0, given.groups[level]
+    for x in taken:
+        fits[x] = np.float32(0.0)
+    for x in range(fits.size):
+        fits[x] = fits[x] if group[x] == group[value] else np.float32(0.0)
+        total += np.float64(fits[x])
+    natural, ones = np.arange(fits.size), np.ones(fits.size, np.float32)
+    return draw_product(natural, ones, fits, total, -1, given.salts, word) if total > 0.0 else value
+
+
+@kernel
 def draw_given(
-    tree: Tree,
+    given: Couplings,
     root: Int32Array,
     root_new: Int32Array,
     values: Int32Array,
@@ -645,53 +643,30 @@ def draw_given(
       offsets[i + 1] − 1. If all values of a record differ, so do their masks, as far as the law allows. A repeated mask
       is drawn again from its block or, if nothing else of the block is left, one level up.
     """
-    size, top, result = tree.lines.shape[1], tree.parent.size - 1, np.empty(values.size, np.int32)
-    natural, ones = np.arange(size), np.ones(tree.parent.size, np.float32)
-    won, fits = np.empty(tree.parent.size, np.float32), np.empty(size, np.float32)
-    for i in range(offsets.size - 1):
-        start, end, unlike = offsets[i], offsets[i + 1], True
-        p, q, redraw_chance = tree.source[root[i]], tree.target[root_new[i]], tree.redraw_chance[root_new[i]]
-        for x in range(won.size):
-            won[x] = max(q[x] - p[x], np.float32(0.0))
+    (levels, size), result, top = given.groups.shape, np.empty(values.size, np.int32), given.groups.shape[0] - 1
+    falls, wins = np.empty((levels, size)), np.empty((levels, size), np.float32)
+    for i in range(root.size):
+        start, end = offsets[i], offsets[i + 1]
+        p, q, redraw_chance = given.source[root[i]], given.target[root_new[i]], given.redraw_chance[root_new[i]]
+        fill_moves(p, q, given.groups, falls, wins)
+        unlike = np.unique(values[start:end]).size == end - start
         for k in range(start, end):
-            for m in range(start, k):
-                unlike = unlike and values[m] != values[k]
-        for k in range(start, end):
-            word, node, gross = words[k], int64(values[k]), float(p[values[k]])
-            place, mass = uniform(word) * gross, won if gross > 0.0 else q
-            node = node if gross > 0.0 else top
-            while node < top and place < np.float64(p[node]) - np.float64(q[node]):
-                lost, node, gross = np.float64(p[node]) - np.float64(q[node]), tree.parent[node], 0.0
-                for child in tree.children[tree.starts[node] : tree.starts[node + 1]]:
-                    gross += max(np.float64(p[child]) - np.float64(q[child]), 0.0)
-                place *= gross / lost
-            while node >= size:
-                below, total = tree.children[tree.starts[node] : tree.starts[node + 1]], 0.0
-                for child in below:
-                    total += np.float64(mass[child])
-                if total > 0.0:
-                    node = draw_product(below, ones, mass, total, -1, tree.salts, word)
-                else:  # a rounding error: the node wins nothing
-                    node, mass = top, q
-                word = mixed_word(word)
-            if uniform(mixed_word(word ^ REDRAWN)) < redraw_chance[node]:
-                total = 0.0
-                for x in range(size):
-                    total += np.float64(redraw_chance[x]) * np.float64(q[x])
-                node = draw_product(natural, redraw_chance, q, total, -1, tree.salts, mixed_word(word ^ SECOND))
-            for level in range(1, tree.lines.shape[0] if unlike else 1):
-                repeated, total = False, 0.0
-                for m in range(start, k):
-                    repeated = repeated or result[m] == node
-                if not repeated:
-                    break
-                for x in range(size):
-                    fits[x] = q[x] if tree.lines[level, x] == tree.lines[level, node] else np.float32(0.0)
-                for m in range(start, k):
-                    fits[result[m]] = np.float32(0.0)
-                for x in range(size):
-                    total += np.float64(fits[x])
-                if total > 0.0:
-                    node = draw_product(natural, ones, fits, total, -1, tree.salts, mixed_word(word ^ AGAIN))
-            result[k] = node
+            word, value, level = words[k], int64(values[k]), 0
+            mask, place = value, uniform(word) * p[value] - min(p[value], q[value])
+            if place >= 0.0:
+                while level < top and place >= falls[level, value]:
+                    place -= falls[level, value]
+                    level += 1
+                if falls[level, value] > 0.0:
+                    mask = draw_near(given, wins[level], level, value, result[:0], word)
+                else:  # the window lacks the value beside this root
+                    mask = draw_near(given, q, top, value, result[:0], word)
+            if uniform(mixed_word(word ^ REDRAWN)) < redraw_chance[mask]:
+                again = redraw_chance * q
+                mask = draw_near(given, again, top, mask, result[:0], mixed_word(word ^ SECOND))
+            for level in range(levels if unlike else 0):
+                taken = result[start:k]
+                if (taken == mask).any():
+                    mask = draw_near(given, q, level, mask, taken, mixed_word(word ^ AGAIN))
+            result[k] = mask
     return result

@@ -29,6 +29,7 @@ from cryptography.hazmat.primitives.ciphers.modes import ECB
 
 from stream_masker.core.arrays import Float64Array, Int32Array, Int64Array, UInt64Array, UInt64Matrix, slices
 from stream_masker.core.batch import Batch
+from stream_masker.core.kernels import mixed_word
 from stream_masker.core.validation import checked_secret
 
 MAX_KNOWN: Final = 1 << 16
@@ -211,13 +212,5 @@ def exponential_roots(words: UInt64Array) -> Float64Array:
 
 
 def salts_of(positions: Int32Array) -> UInt64Array:
-    """Return (k,) uint64: a salt of each concept for ``kernels.accepts``, the same in every window."""
-    return mixed_words(positions.astype(np.uint64))
-
-
-def mixed_words(words: UInt64Array) -> UInt64Array:
-    """Return other random words, in the shape of ``words``, by the finalizer of SplitMix64 (``kernels.mixed_word``)."""
-    words = words + np.uint64(0x9E3779B97F4A7C15)
-    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return words ^ (words >> np.uint64(31))
+    """Return (k,) uint64: a salt of each concept for ``kernels.draw_product``, the same in every window."""
+    return mixed_word(positions.astype(np.uint64))

@@ -18,9 +18,10 @@ from stream_masker.core.arrays import (
     UInt64Matrix,
 )
 from stream_masker.core.batch import Batch, MaskedBatch
+from stream_masker.core.kernels import mixed_word
 from stream_masker.core.mechanisms.grouped import GroupMechanism, GroupParameters, GroupValues
 from stream_masker.core.mechanisms.parameters import parameter
-from stream_masker.core.random import Keys, draw_words, mixed_words, uniforms
+from stream_masker.core.random import Keys, draw_words, uniforms
 from stream_masker.errors import ParameterError
 
 PARTNER, TIE, FIRST, NEXT = range(4)
@@ -176,7 +177,7 @@ def _partner(
     is_forced = (possible == possible[:1]).all() and (possible != codes[reference]).all()
     if not possible.size or (is_forced and coin < 0.5):
         return reference
-    ties = uniforms(mixed_words(words[:, TIE] ^ words[reference, TIE]))
+    ties = uniforms(mixed_word(words[:, TIE] ^ words[reference, TIE]))
     nearness = between + CLOSE * (ties + ~free)  # of equally near ones, those that are free come first
     interval = np.flatnonzero(free & (nearness <= np.partition(nearness, k)[k]))
     return int(interval[int(draw * interval.size)])

@@ -15,8 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stream_masker.core.arrays import Float32Array, Float32Matrix, Float64Array, Float64Matrix, Int64Array, ratio
-from stream_masker.core.kernels import greatest_products
+from stream_masker.core.arrays import Float32Array, Float64Array, Int64Array, ratio
 from stream_masker.core.mechanisms.transport.fit import DISTANCE_ERROR, Map
 
 SLACK = 2e-4
@@ -25,11 +24,10 @@ ROUNDS = 40
 """The greatest number of rounds for η; where they do not suffice, all masks are drawn again."""
 MAX_SOLUTIONS = 4
 """How often a map is fitted, with another λ each time, to meet its distance."""
-SPARED = 0.5
-"""The relative excess of an RMSE that is not searched away, for each share of records that is redrawn: a sharper map
-would need a greater redraw, and tell more."""
 COLUMNS = 512
 """The number of columns of posteriors that are computed at once."""
+CACHED = 64
+"""The number of columns of products that are computed at once, so that they stay in a processor's cache."""
 
 
 class Limits(NamedTuple):
@@ -42,10 +40,10 @@ class Limits(NamedTuple):
 
     prior: Float64Array
     greatest: Float64Array
-    groups: Float64Matrix
+    groups: Float64Array
 
     @classmethod
-    def of(cls, prior: Float64Array, asked: Float64Array | float = 1.0, groups: Float64Matrix | None = None) -> Limits:
+    def of(cls, prior: Float64Array, asked: Float64Array | float = 1.0, groups: Float64Array | None = None) -> Limits:
         """Return the limits, not below the prior.
 
         ``prior``: (k,). ``asked``: (k + g,) β of values, then of groups. ``groups``: (g, k), none by default.
@@ -67,17 +65,19 @@ class Told:
     ``first``: (a, k), ``second``: (k, b), ``total``: (a, b) float32. ``chance``: (a·b,) float64, the law of masks.
     """
 
-    first: Float32Matrix
-    second: Float32Matrix
-    total: Float32Matrix
+    first: Float32Array
+    second: Float32Array
+    total: Float32Array
     chance: Float64Array
     limits: Limits
 
     @classmethod
     def of(cls, transport: Map, which: int, limits: Limits | None = None) -> Told:
         """Return what the masks of a map tell of an attribute of it; ``limits``: 1 without them."""
-        bounds = limits or Limits.of(transport.law.marginal(which))
-        return cls(*transport.sides(which), transport.chances, transport.mask_chances, bounds)
+        (first, second), (front, back) = transport.matrices, transport.fronts
+        sides = (np.ascontiguousarray(first.T), front) if which == 0 else (back, second)
+        chance = (transport.chances * transport.mask_weights).astype(np.float64).ravel()
+        return cls(*sides, transport.chances, chance, limits or Limits.of(transport.law.marginal(which)))
 
     @cached_property
     def above(self) -> tuple[Int64Array, Int64Array, Float64Array]:
@@ -85,12 +85,10 @@ class Told:
 
         Only masks whose surest posterior is above it are looked at closely.
         """
-        first, total, chance, limits = self.first, self.total, self.chance, self.limits
-        size, aims = first.shape[1], limits.aims
+        first, total, back, limits = self.first, self.total, np.ascontiguousarray(self.second.T), self.limits
+        size, aims, found = first.shape[1], limits.aims, []
         surest = greatest_products((first / aims[:size]).astype(np.float32), self.second)
-        shares = np.where(chance > 0.0, ratio(surest, total).ravel(), np.float32(0.0))
-        found, back = [], np.ascontiguousarray(self.second.T)
-        over = np.flatnonzero(shares > 1.0)
+        over = np.flatnonzero((surest > total).ravel() & (self.chance > 0.0))
         for masks in (over[start : start + COLUMNS] for start in range(0, over.size, COLUMNS)):
             i, j = np.divmod(masks, total.shape[1])
             told = first[i] * back[j] / total[i, j].astype(np.float64)[:, None]
@@ -99,19 +97,11 @@ class Told:
         for group, (weights, aim) in enumerate(zip(limits.groups.astype(np.float32), aims[size:], strict=True)):
             mass = np.asarray((first * weights) @ self.second, np.float32)
             members = ratio(mass, total).ravel().astype(np.float64)
-            t = np.flatnonzero((members > aim) & (chance > 0.0))
+            t = np.flatnonzero((members > aim) & (self.chance > 0.0))
             found.append((t, np.full(t.size, size + group), members[t]))
         none = np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0)
         mask, which, posterior = (np.concatenate(each) for each in zip(none, *found, strict=True))
         return mask, which, posterior
-
-    def least(self, mean: Float64Array, floor: float) -> Float64Array:
-        """Return (n,) the least η ≥ ``floor`` that meets what is aimed at, given R̄ of values and groups."""
-        mask, which, posterior = self.above
-        redraw_chance, wanted = np.full(self.chance.size, floor), posterior - self.limits.aims[which]
-        need = wanted / np.maximum(posterior - mean[which], 1e-12)
-        np.maximum.at(redraw_chance, mask, np.clip(need, 0.0, 1.0))
-        return redraw_chance
 
     def mean(self, redraw_chance: Float32Array) -> Float64Array:
         """Return (k + g,) float64 R̄ of values and groups; ``redraw_chance``: (n,) η."""
@@ -121,7 +111,7 @@ class Told:
         own = mixed / max(float(weights.sum()), 1e-300)
         return np.concatenate([own, self.limits.groups @ own])
 
-    def joint(self, which: int, redraw_chance: Float32Array) -> Float64Matrix:
+    def joint(self, which: int, redraw_chance: Float32Array) -> Float64Array:
         """Return (k, a) or (k, b) float64: P(x, i) or P(x, j), by ``which``, with a redraw by (n,) η; it sums to 1."""
         again = (redraw_chance * self.chance).reshape(self.total.shape)
         kept = ratio((self.chance.reshape(self.total.shape) - again).astype(np.float32), self.total)
@@ -130,48 +120,54 @@ class Told:
         joint = own + np.outer(mean, again.sum(axis=1 - which))
         return np.asarray(joint / joint.sum())
 
-    def posteriors(self, redraw_chance: Float32Array, mean: Float64Array, masks: Int64Array) -> Float64Matrix:
+    def posteriors(self, redraw_chance: Float32Array, mean: Float64Array, masks: Int64Array) -> Float64Array:
         """Return (k, m) float64: the posteriors of the values given some masks, with a redraw by η and its R̄."""
         i, j = np.divmod(masks, self.total.shape[1])
         told = (self.first[i] * self.second.T[j]).T / self.total[i, j].astype(np.float64)
         return np.asarray(told + redraw_chance[masks] * (mean[: len(told), None] - told))
 
-    def holds(self, redraw_chance: Float32Array, mean: Float64Array, share: float) -> bool:
-        """Return whether no posterior exceeds its limit with a redraw."""
-        (mask, which, posterior), greatest = self.above, self.limits.greatest
-        final = posterior + redraw_chance[mask] * (mean[which] - posterior)
-        mixed = share > 0.0 and (mean > greatest * (1.0 + SLACK)).any()
-        return not mixed and bool((final <= greatest[which]).all())
 
-    def mixing(self, share: float, mean: Float64Array) -> float:
-        """Return the η of all masks by which R̄ gets halfway from its limit to the prior; 0 if it is within its limit.
-
-        ``share``: that of records that are redrawn.
-        """
-        over = np.flatnonzero(mean > self.limits.greatest)
-        goal, prior = ((self.limits.aims + self.limits.prior) / 2.0)[over], self.limits.prior[over]
-        return float(np.clip(share * (mean[over] - goal) / np.maximum(goal - prior, 1e-12), 0.0, 1.0).max(initial=0.0))
+def greatest_products(first: Float32Array, second: Float32Array) -> Float32Array:
+    """Return (n, m) float32: max over x of first[i, x] · second[x, j], of (n, k) and (k, m) numbers."""
+    result = np.empty((first.shape[0], second.shape[1]), np.float32)
+    for start in range(0, second.shape[1], CACHED):
+        part = np.ascontiguousarray(second[:, start : start + CACHED])
+        for i, row in enumerate(first):
+            result[i, start : start + CACHED] = (row[:, None] * part).max(axis=0)
+    return result
 
 
 def least_redraw(told: Sequence[Told], floor: float = 0.0) -> Float32Array:
     """Return (n,) nearly the least η by which no posterior exceeds its limit; ``floor``: η of all masks at least.
 
-    Where the masks above a limit are too few to be mixed, so that R̄ exceeds it, all masks are redrawn more often. If
-    the limit is the prior, they always are, because posteriors have the prior as their mean.
+    Given R̄, the least η of each mask is explicit. Where the masks above a limit are too few to be mixed, so that R̄
+    exceeds it, all masks are redrawn so often that R̄ gets halfway from its limit to the prior. If the limit is the
+    prior, they always are, because posteriors have the prior as their mean.
     """
-    means = [each.limits.prior for each in told]
+    chance, sizes = told[0].chance, [each.limits.prior.size for each in told]
+    prior, greatest, aims = (
+        np.concatenate(each)
+        for each in zip(*((x.limits.prior, x.limits.greatest, x.limits.aims) for x in told), strict=True)
+    )
+    mask, which, posterior = (np.concatenate(each) for each in zip(*(x.above for x in told), strict=True))
+    which = which + np.repeat(np.cumsum(sizes) - sizes, [x.above[0].size for x in told])
+    mean = prior
     for _ in range(ROUNDS):
-        least = [each.least(mean, floor) for each, mean in zip(told, means, strict=True)]
-        redraw_chance: Float32Array = np.max(least, axis=0).astype(np.float32)
-        share = float(redraw_chance @ told[0].chance)
-        means = [each.mean(redraw_chance) for each in told]
-        if all(each.holds(redraw_chance, mean, share) for each, mean in zip(told, means, strict=True)):
+        need = (posterior - aims[which]) / np.maximum(posterior - mean[which], 1e-12)
+        least = np.full(chance.size, floor)
+        np.maximum.at(least, mask, np.clip(need, 0.0, 1.0))
+        redraw_chance: Float32Array = least.astype(np.float32)
+        mean = np.concatenate([each.mean(redraw_chance) for each in told])
+        final, over = posterior + redraw_chance[mask] * (mean[which] - posterior), mean > greatest
+        if (final <= greatest[which]).all() and (mean <= greatest * (1.0 + SLACK)).all():
             return redraw_chance
-        floor = max(floor, *(each.mixing(share, mean) for each, mean in zip(told, means, strict=True)))
-    return np.ones(told[0].chance.size, np.float32)
+        goal = (aims + prior)[over] / 2.0
+        excess = (mean[over] - goal) / np.maximum(goal - prior[over], 1e-12)
+        floor = max(floor, min(1.0, float(redraw_chance @ chance) * float(excess.max(initial=0.0))))
+    return np.ones(chance.size, np.float32)
 
 
-def certain(start: Map, limits: Sequence[Limits], wanted: Sequence[float]) -> tuple[Map, Float32Matrix]:
+def certain(start: Map, limits: Sequence[Limits], wanted: Sequence[float]) -> tuple[Map, Float32Array]:
     """Return a map whose attributes move by E[d²] as far as the limits allow, and its η, (k_A, k_B).
 
     ``start``: to search from. ``limits``, ``wanted``: of each attribute, one or both.
@@ -186,9 +182,9 @@ def certain(start: Map, limits: Sequence[Limits], wanted: Sequence[float]) -> tu
             float((each.joint(j, redraw_chance) * found.law.values[j].squares).sum()) / goal
             for j, (each, goal) in enumerate(zip(told, wanted, strict=True))
         ]
-        most = 1.0 + DISTANCE_ERROR + SPARED * share
-        if all(1.0 - DISTANCE_ERROR <= each**0.5 <= most for each in excesses) or (share > 0.0 and solution > 0):
+        settled = all(abs(each**0.5 - 1.0) <= DISTANCE_ERROR for each in excesses)
+        if settled or (share > 0.0 and solution > 0):
             break
         if solution + 1 < MAX_SOLUTIONS:
             found = found.sharper(excesses)
-    return found, redraw_chance.reshape(found.law.shape)
+    return found, redraw_chance.reshape(found.law.counts.shape)

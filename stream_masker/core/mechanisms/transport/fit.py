@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from stream_masker.core.arrays import (
     BoolArray,
     Float32Array,
-    Float32Matrix,
     Float64Array,
     Int32Array,
     Int64Array,
@@ -75,9 +74,9 @@ class Values:
         return self.positions.size
 
     @cached_property
-    def squares(self) -> Float32Matrix:
+    def squares(self) -> Float32Array:
         """(k, k) float32 d²."""
-        squares: Float32Matrix = (self.distance.matrix(self.positions) ** 2).astype(np.float32)
+        squares: Float32Array = (self.distance.matrix(self.positions) ** 2).astype(np.float32)
         return squares
 
     def indices(self, codes: NDArray[np.integer]) -> Int32Array:
@@ -91,32 +90,33 @@ class Values:
             found = self.index_of[codes]
         return np.asarray(found, np.int32)
 
-    def ancestors(self, depth: int) -> Int64Array:
-        """Return (k,) int64: the ancestor of each value at a depth of its line of first parents, or the value itself
-        above that."""
+    @cached_property
+    def groups(self) -> Int64Array:
+        """(3, k) int64: the number of the block, of the chapter and of the root above each value (``BLOCK_DEPTHS``).
+
+        Values are followed along first parents; one above a depth is a group of its own.
+        """
         tau, at = self.distance.taxonomy, self.positions.astype(np.int64)
         parent, line = tau.first_parents, [at]
         while (at > 0).any():
             at = np.where(at > 0, parent[at], 0).astype(np.int64)
             line.append(at)
-        links = (np.array(line) > 0).sum(axis=0)
-        return np.asarray(np.array(line)[np.maximum(links - depth + 1, 0), np.arange(at.size)], np.int64)
+        links, places = (np.array(line) > 0).sum(axis=0), np.arange(at.size)
+        above = [np.array(line)[np.maximum(links - depth + 1, 0), places] for depth in BLOCK_DEPTHS]
+        return np.array([np.unique(each, return_inverse=True)[1] for each in above])
 
 
 @dataclass(frozen=True, eq=False)
 class Law:
-    """The window's m pairs of values, and what is written for them; of one attribute, each value and the root.
+    """The window's law of pairs of values, and what is written for them; of one attribute, each value and the root.
 
-    * ``values``: k_A and k_B of them. ``rows``, ``columns``: (m,) int32 indices of values, in row order. ``counts``:
-      (m,) int64 records.
-    * ``heavy``: (m,) whether a pair is of enough patients. ``frequent``: the same of values, (k_A,) and (k_B,).
+    * ``values``: k_A and k_B of them. ``counts``: (k_A, k_B) int64 records.
+    * ``heavy``: (k_A, k_B) whether a pair is of enough patients. ``frequent``: the same of values, (k_A,) and (k_B,).
     """
 
     values: tuple[Values, ...]
-    rows: Int32Array
-    columns: Int32Array
     counts: Int64Array
-    heavy: BoolArray
+    heavy: NDArray[np.bool_]
     frequent: tuple[BoolArray, ...]
 
     @classmethod
@@ -130,40 +130,30 @@ class Law:
         """
         size = len(distances[1].taxonomy) if len(distances) == 2 else 1
         sides = marginals(column, size)
-        second = Values.most_frequent(distances[-1], sides[1], most)
-        values = Values.most_frequent(distances[0], sides[0], most) if first is None else first, second
+        values = (
+            first or Values.most_frequent(distances[0], sides[0], most),
+            Values.most_frequent(distances[-1], sides[1], most),
+        )
+        shape = len(values[0]), len(values[1])
         a, b = (v.indices(codes) for v, codes in zip(values, np.divmod(column.keys, size), strict=True))
-        keys, which = np.unique(a.astype(np.int64) * len(second) + b, return_inverse=True)
-        merged = column.regroup(which, keys.size)
+        merged = column.regroup(a.astype(np.int64) * shape[1] + b, shape[0] * shape[1])
         frequent = tuple(
             s.regroup(v.indices(s.keys).astype(np.int64), len(v)).units >= least
             for v, s in zip(values, sides, strict=True)
         )
-        rows, columns = (each.astype(np.int32) for each in np.divmod(keys, len(second)))
-        return cls(values, rows, columns, merged.counts, merged.units >= least, frequent)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(k_A, k_B), the numbers of values."""
-        return len(self.values[0]), len(self.values[1])
+        return cls(values, merged.counts.reshape(shape), (merged.units >= least).reshape(shape), frequent)
 
     @cached_property
     def share(self) -> Float64Array:
-        """(m,) float64 P."""
+        """(k_A, k_B) float64 P."""
         return np.asarray(self.counts / self.counts.sum())
 
     def marginal(self, which: int) -> Float64Array:
         """Return (k,) float64 P(x) of an attribute."""
-        return np.bincount((self.rows, self.columns)[which], self.share, self.shape[which]).astype(np.float64)
-
-    def dense(self, each: NDArray[np.floating]) -> Float32Matrix:
-        """Return (k_A, k_B) float32: a number of each tuple at its place, 0 elsewhere."""
-        result = np.zeros(self.shape, np.float32)
-        result[self.rows, self.columns] = each
-        return result
+        return np.asarray(self.share.sum(axis=1 - which))
 
     @cached_property
-    def target(self) -> Float32Matrix:
+    def target(self) -> Float32Array:
         """(k_A, k_B) float32 T: tuples of enough patients stay, and the mass of the others spreads.
 
         It spreads within the pair of their blocks, in proportion to the frequencies of codes of enough patients, or one
@@ -171,29 +161,26 @@ class Law:
 
         Raises StatisticsError if no code is of enough patients.
         """
-        target = np.zeros(self.shape)
-        target[self.rows[self.heavy], self.columns[self.heavy]] = self.counts[self.heavy]
-        rows, columns, rest = (each[~self.heavy] for each in (self.rows, self.columns, self.counts))
-        for depth in BLOCK_DEPTHS if rest.size else ():
-            (first, a), (second, b) = (self._groups(j, depth) for j in (0, 1))
-            can = (np.bincount(first, a) > 0.0)[first[rows]] & (np.bincount(second, b) > 0.0)[second[columns]]
-            mass = np.zeros((first.max() + 1, second.max() + 1))
-            np.add.at(mass, (first[rows[can]], second[columns[can]]), rest[can])
-            target += a[:, None] * mass[np.ix_(first, second)] * b
-            rows, columns, rest = rows[~can], columns[~can], rest[~can]
+        target, rest = np.where(self.heavy, self.counts, 0.0), np.where(self.heavy, 0, self.counts)
+        for level in range(len(BLOCK_DEPTHS)):
+            (first, a), (second, b) = (self._shares(j, level) for j in (0, 1))
+            can = np.logical_and.outer(np.bincount(first, a)[first] > 0.0, np.bincount(second, b)[second] > 0.0)
+            mass, cells = np.zeros((first.max() + 1, second.max() + 1)), np.ix_(first, second)
+            np.add.at(mass, cells, np.where(can, rest, 0))
+            target += a[:, None] * mass[cells] * b
+            rest = np.where(can, 0, rest)
         if not target.any():
             raise StatisticsError(NOTHING_WRITTEN)
-        written: Float32Matrix = (target / target.sum()).astype(np.float32)
+        written: Float32Array = (target / target.sum()).astype(np.float32)
         return written
 
-    def _groups(self, j: int, depth: int) -> tuple[Int64Array, Float64Array]:
-        """Return the group of each value of attribute j at a depth, and the share of each value in its group."""
-        groups = np.unique(self.values[j].ancestors(depth), return_inverse=True)[1]
-        weights = self.marginal(j) * self.frequent[j]
+    def _shares(self, j: int, level: int) -> tuple[Int64Array, Float64Array]:
+        """Return the group of each value of attribute j at a level, and the share of each value in its group."""
+        groups, weights = self.values[j].groups[level], self.marginal(j) * self.frequent[j]
         return groups, ratio(weights, np.bincount(groups, weights)[groups].astype(np.float64))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Kernel:
     """K(a, a*) = exp(−λ·d² − w), levelled: the greatest entries of φ·K in a column are cut to one level e^u.
 
@@ -221,12 +208,12 @@ class Kernel:
         return cls(values, 0.0, none, none)
 
     @property
-    def base(self) -> Float32Matrix:
+    def base(self) -> Float32Array:
         """(k, k) float32 −λ·d², at least ``LEAST``."""
         return np.asarray(np.maximum(np.float32(-self.sharpness) * self.values.squares, LEAST), np.float32)
 
-    @property
-    def matrix(self) -> Float32Matrix:
+    @cached_property
+    def matrix(self) -> Float32Array:
         """(k, k) float32 K."""
         return np.asarray(np.exp(np.minimum(self.base, self.levels - self.weights[:, None])), np.float32)
 
@@ -259,7 +246,7 @@ def levelled(kernel: Kernel, law: Law, which: int, wanted: float | None, rounds:
     return kernel
 
 
-def _lowered(heights: Float32Matrix, levels: Float32Array) -> Float32Array:
+def _lowered(heights: Float32Array, levels: Float32Array) -> Float32Array:
     """Return (k,) float32 u with Σ_a max(0, q(a, a*) − u(a*)) = κ, by steps of Newton's method from ``levels``.
 
     ``heights``: (k, k) q.
@@ -274,7 +261,7 @@ def _lowered(heights: Float32Matrix, levels: Float32Array) -> Float32Array:
 
 @dataclass(frozen=True, eq=False)
 class Map:
-    """A map of records. ``tuple_weights``: (m,) float32 Φ of the window's tuples, which determines all the rest."""
+    """A map of records. ``tuple_weights``: (k_A, k_B) float32 Φ, 0 for what the window lacks; all follows from it."""
 
     law: Law
     kernels: tuple[Kernel, ...]
@@ -283,68 +270,51 @@ class Map:
     @classmethod
     def started(cls, law: Law, kernels: tuple[Kernel, ...]) -> Map:
         """Return the map that has the law if the attributes are independent."""
-        tuple_weights = law.share.copy()
-        for j, (kernel, places) in enumerate(zip(kernels, (law.rows, law.columns), strict=True)):
-            tuple_weights *= np.exp(kernel.weights[places]) / law.marginal(j)[places]
-        return cls(law, kernels, tuple_weights.astype(np.float32))
+        first, second = (np.exp(kernel.weights) / law.marginal(j) for j, kernel in enumerate(kernels))
+        return cls(law, kernels, (law.share * np.outer(first, second)).astype(np.float32))
 
-    @cached_property
-    def matrices(self) -> tuple[Float32Matrix, Float32Matrix]:
+    @property
+    def matrices(self) -> tuple[Float32Array, Float32Array]:
         """K_A and K_B."""
         return self.kernels[0].matrix, self.kernels[1].matrix
 
-    def reached(self, tuple_weights: Float32Array) -> Float32Matrix:
-        """Return (k_A, k_B) float32 K_Aᵀ·Φ·K_B."""
-        return np.asarray(self.matrices[0].T @ (self.law.dense(tuple_weights) @ self.matrices[1]))
-
     @cached_property
-    def mask_weights(self) -> Float32Matrix:
+    def mask_weights(self) -> Float32Array:
         """(k_A, k_B) float32 Ψ = T / (K_Aᵀ·Φ·K_B)."""
-        return self.law.target / self.reached(self.tuple_weights)
+        return np.asarray(self.law.target / (self.matrices[0].T @ (self.tuple_weights @ self.matrices[1])))
 
     @cached_property
-    def inner(self) -> Float32Matrix:
+    def inner(self) -> Float32Array:
         """(k_B, k_A) float32 C(b, a*) = Σ_b* K_B(b, b*)·Ψ(a*, b*)."""
         return np.ascontiguousarray(self.matrices[1] @ self.mask_weights.T)
 
     @cached_property
-    def totals(self) -> Float32Matrix:
+    def totals(self) -> Float32Array:
         """(k_A, k_B) float32 Z(a, b)."""
         return np.ascontiguousarray(self.matrices[0] @ self.inner.T)
 
     @cached_property
-    def fronts(self) -> tuple[Float32Matrix, Float32Matrix]:
+    def fronts(self) -> tuple[Float32Array, Float32Array]:
         """(k_A, k_B) float32 each: Σ_b P/Z·K_B(b, b*) at (a, b*), and Σ_a P/Z·K_A(a, a*) at (a*, b)."""
-        weights = self.law.dense(self.law.share / self.totals[self.law.rows, self.law.columns])
+        weights = (self.law.share / self.totals).astype(np.float32)
         return weights @ self.matrices[1], self.matrices[0].T @ weights
 
     @cached_property
-    def chances(self) -> Float32Matrix:
-        """(k_A, k_B) float32 Σ_s P(s)/Z(s)·K_A·K_B."""
+    def chances(self) -> Float32Array:
+        """(k_A, k_B) float32 Σ_s P(s)/Z(s)·K_A·K_B; times Ψ, the law of masks: T but for ``LAW_ERROR``."""
         return np.asarray(self.matrices[0].T @ self.fronts[0])
-
-    @property
-    def mask_chances(self) -> Float64Array:
-        """(k_A·k_B,) float64: the law of masks, T but for ``LAW_ERROR``."""
-        return (self.chances * self.mask_weights).astype(np.float64).ravel()
-
-    def sides(self, which: int) -> tuple[Float32Matrix, Float32Matrix]:
-        """Return (k_A, k) and (k, k_B): P(x, t) of attribute ``which`` is their product at (i, x) and (x, j), times
-        Ψ(t), for t = (i, j)."""
-        (first, second), (front, back) = self.matrices, self.fronts
-        return (np.ascontiguousarray(first.T), front) if which == 0 else (back, second)
 
     def scaled(self) -> Map:
         """Return the map whose masks have the law T but for an error, by over-relaxed scaling."""
-        law, (first, second), tuple_weights = self.law, self.matrices, self.tuple_weights
+        share, found = self.law.share, self
         for _ in range(LAW_ROUNDS):
-            totals = first @ (law.target / self.reached(tuple_weights) @ second.T)
-            change = (law.share / totals[law.rows, law.columns] / tuple_weights).astype(np.float32)
-            settled = float(np.abs(change - 1.0) @ law.share) < LAW_ERROR
-            tuple_weights = tuple_weights * (change if settled else change**RELAXATION)
+            reached = (found.tuple_weights * found.totals).astype(np.float64)
+            change = ratio(share, reached).astype(np.float32)
+            settled = float((np.abs(change - 1.0) * share).sum()) < LAW_ERROR
+            found = replace(found, tuple_weights=found.tuple_weights * (change if settled else change**RELAXATION))
             if settled:
                 break
-        return replace(self, tuple_weights=tuple_weights)
+        return found
 
     def sharper(self, excesses: Sequence[float]) -> Map:
         """Return the map with other λ; ``excesses``: for each attribute its E[d²] divided by what is wanted."""

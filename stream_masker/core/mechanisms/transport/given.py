@@ -5,10 +5,10 @@ from P(b* | a*) where its mask would tell too much. Given a*, the mask b* is ind
 tell no more about a than a* alone. Each attribute keeps its law with the root, and its relation to others as far as the
 root explains it. Elements are drawn independently of each other given the root, but differ where the originals do.
 
-The coupling moves as little mass through the tree of blocks and chapters as both laws allow (an optimal transport for
-the distance of this tree). A value leaves a node with the share of mass that the node loses from P(b | a) to P(b* |
-a*), and comes down from the last node that it does not leave, in proportion to the mass that the nodes below it win. If
-the laws force a smaller distance than is asked for, a redraw of all values adds the rest.
+The coupling moves as little mass between blocks and chapters as both laws allow (an optimal transport for the distance
+of their tree). What P(b | a) and P(b* | a*) have in common stays. Of the rest, as much as possible moves within its
+block, then within its chapter, then anywhere; within each in proportion to what its values lose and win
+(``kernels.fill_moves``). If the laws force a smaller distance than is asked for, a redraw of all values adds the rest.
 """
 
 from __future__ import annotations
@@ -19,36 +19,34 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stream_masker.core.arrays import (
     Float32Array,
-    Float32Matrix,
     Float64Array,
-    Float64Matrix,
     Int32Array,
     Int64Array,
     UInt64Array,
     offsets_from_lengths,
 )
-from stream_masker.core.kernels import Tree, couple, draw_given
+from stream_masker.core.kernels import Couplings, couple, draw_given
 from stream_masker.core.mechanisms.transport.certainty import Limits, Told, least_redraw
-from stream_masker.core.mechanisms.transport.fit import BLOCK_DEPTHS, Law, Values
+from stream_masker.core.mechanisms.transport.fit import Law
 from stream_masker.core.random import salts_of
 
-NEGLECTED = 1e-3
+NEGLECTED = 3e-3
 """The greatest share of records whose root values are left out, the least probable ones, where it is computed what
 masks tell. Limits are lowered by it."""
-TRIED = 64
-"""From how many masks of the root the distance without a redraw is estimated."""
-DRAWN, DRAWN_GIVEN = 100, 40
-"""How many masks of the root, and of the value for each of them, stand for all in the risk."""
+DRAWN = 100
+"""How many masks of the root stand for all where it is computed how far values move, and in the risk."""
 
 
 class Table(NamedTuple):
     """What masks tell of k values of an attribute.
 
     ``rows``, ``masks``: (k,), (m,) indices of values, and of the attribute's masks, which are those of the rows or of
-    the columns of ``told``, by ``which``. ``redraw_chance``: (n,) float32 η. ``share``: of the records it is about.
+    the columns of ``told``, by ``which``. ``redraw_chance``: (n,) float32 η. ``share``: of the records it is about, and
+    whether it is ``drawn`` to stand for others too.
     """
 
     rows: Int64Array
@@ -57,6 +55,7 @@ class Table(NamedTuple):
     which: int
     redraw_chance: Float32Array
     share: float = 1.0
+    drawn: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,58 +67,25 @@ class Given:
     """
 
     law: Law
-    root: Float64Matrix
-    redraw_chance: Float32Matrix
-
-    @classmethod
-    def read(cls, law: Law, root: Float64Matrix, redrawn: Float32Array) -> Given:
-        """Return the masking with η of the masks that can be, in row order."""
-        redraw_chance = np.zeros(law.shape, np.float32)
-        redraw_chance[conditional(law.target) > 0.0] = redrawn
-        return cls(law, root, redraw_chance)
+    root: Float64Array
+    redraw_chance: Float32Array
 
     @cached_property
-    def source(self) -> Float64Matrix:
+    def source(self) -> Float64Array:
         """(k_A, k_B) float64 P(b | a)."""
-        return conditional(self.law.dense(self.law.share))
+        return conditional(self.law.share)
 
     @cached_property
-    def target(self) -> Float64Matrix:
+    def target(self) -> Float64Array:
         """(k_A, k_B) float64 P(b* | a*)."""
         return conditional(self.law.target)
 
-    @property
-    def prior(self) -> Float64Array:
-        """(k_B,) float64 P(b)."""
-        return np.asarray(self.root.sum(axis=1) @ self.source)
-
-    @property
-    def values(self) -> Values:
-        """Those of the attribute."""
-        return self.law.values[1]
-
     @cached_property
-    def tree(self) -> Tree:
-        """The values, and the blocks, chapters and root above them, with the mass of each in both laws."""
-        size, masses = len(self.values), [[self.source], [self.target]]
-        names, lines, parent = [self.values.positions.astype(np.int64)], [np.arange(size)], np.zeros(0, np.int64)
-        for depth in BLOCK_DEPTHS:
-            concepts, of = np.unique(self.values.ancestors(depth), return_inverse=True)
-            start = parent.size + names[-1].size
-            below = np.zeros(names[-1].size, np.int64)
-            below[lines[-1] - parent.size] = of + start
-            parent = np.concatenate([parent, below])
-            member = (of[:, None] == np.arange(concepts.size)).astype(np.float64)
-            for each in masses:
-                each.append(each[0] @ member)
-            names.append(concepts)
-            lines.append(of + start)
-        children = np.argsort(parent, kind="stable")
-        starts = np.searchsorted(parent[children], np.arange(parent.size + 2))
-        source, target = (np.concatenate(each, axis=1).astype(np.float32) for each in masses)
-        parent = np.append(parent, parent.size)
-        salts = salts_of(np.concatenate(names))
-        return Tree(source, target, self.redraw_chance, np.array(lines), parent, children, starts, salts)
+    def couplings(self) -> Couplings:
+        """What masks are drawn from."""
+        own = self.law.values[1]
+        laws = self.source.astype(np.float32), self.target.astype(np.float32)
+        return Couplings(*laws, self.redraw_chance, own.groups, salts_of(own.positions))
 
     def draw(
         self, root: Int32Array, root_new: Int32Array, codes: Int32Array, words: UInt64Array, lengths: Int64Array
@@ -127,19 +93,24 @@ class Given:
         """Return the masks of values; all are positions. ``lengths``: (n,) the numbers of values of n records."""
         first, own = self.law.values
         indices = first.indices(root), first.indices(root_new), own.indices(codes)
-        return own.positions[draw_given(self.tree, *indices, words, offsets_from_lengths(lengths))]
+        return own.positions[draw_given(self.couplings, *indices, words, offsets_from_lengths(lengths))]
 
     @classmethod
-    def fitted(cls, law: Law, root: Float64Matrix, limits: Limits, wanted: float) -> Given:
+    def fitted(cls, law: Law, root: Float64Array, limits: Limits, wanted: float) -> Given:
         """Return the masking with the redraw that the limits need, and E[d²] = ``wanted``; a and a* can force more."""
-        plain, redraw_chance = cls(law, root, np.zeros(law.shape, np.float32)), np.zeros(law.shape, np.float32)
-        floor = plain._floor(wanted)
+        plain, redraw_chance = cls(law, root, np.zeros_like(law.target)), np.zeros_like(law.target)
+        near = far = 0.0
+        for each in plain.tables():
+            squares, told = law.values[1].squares[np.ix_(each.rows, each.masks)], each.told
+            near += float((told.second * squares).sum()) * each.share
+            far += float(told.limits.prior @ squares @ told.chance) * each.share
+        floor = float(np.clip((wanted - near) / max(far - near, 1e-12), 0.0, 1.0))
         for new in np.flatnonzero(root.sum(axis=0) > 0.0).tolist():
             each = plain.table(new, limits)
             redraw_chance[new, each.masks] = least_redraw([each.told], floor)
         return cls(law, root, redraw_chance)
 
-    def table(self, new: int, limits: Limits | None = None, share: float = 1.0) -> Table:
+    def table(self, new: int, limits: Limits | None = None) -> Table:
         """Return what masks tell beside the mask ``new`` of the root; ``limits``: of all values, 1 without them.
 
         The least probable values of the root are left out; the limits are lowered by their share.
@@ -149,60 +120,34 @@ class Given:
         likely = likely[: np.searchsorted(np.cumsum(chances[likely]), 1.0 - NEGLECTED) + 1]
         kept = chances[likely] / chances[likely].sum()
         prior = kept @ self.source[likely]
-        rows, masks = np.flatnonzero(prior), self._walk[self.target[new, self._walk] > 0.0]
-        joint, chance = couple(self.tree, likely, kept, new, masks)[rows], self.target[new, masks]
+        rows, walk = np.flatnonzero(prior), np.lexsort(self.law.values[1].groups)
+        masks = walk[self.target[new, walk] > 0.0]
+        joint, chance = couple(self.couplings, likely, kept, new, masks)[rows], self.target[new, masks]
         limits, neglected = limits or Limits.of(prior), max(1.0 - float(chances[likely].sum()), 0.0)
         asked = np.append(limits.greatest[rows], limits.greatest[prior.size :]) - neglected
         bounds = Limits.of(prior[rows], asked, limits.groups[:, rows])
         told = Told(np.ones((1, rows.size), np.float32), joint, chance.astype(np.float32)[None], chance, bounds)
-        return Table(rows, masks, told, 1, self.redraw_chance[new, masks], share)
+        return Table(rows, masks, told, 1, self.redraw_chance[new, masks])
 
-    @cached_property
-    def _walk(self) -> Int64Array:
-        """(k_B,) the values, those of a block next to each other, and those of a chapter."""
-        return np.lexsort(self.tree.lines[:3])
-
-    @property
-    def most_drawn(self) -> int | None:
-        """How many masks beside each mask of the root stand for all of them in the risk; None: all of them."""
-        return DRAWN_GIVEN if np.count_nonzero(self.root.sum(axis=0)) > DRAWN else None
-
-    def tables(self, count: int = DRAWN) -> Iterator[Table]:
-        """Yield a table for each mask of the root; if they are more than ``count``, for that many drawn ones."""
-        for new, share in zip(*sampled(self.root.sum(axis=0), count), strict=True):
-            yield self.table(int(new), share=float(share))
-
-    def _floor(self, wanted: float) -> float:
-        """Return the η of all masks by which values move as far as is wanted; 0 where they move so anyway."""
-        near = far = 0.0
-        for each in self.tables(TRIED):
-            between, told = self.values.squares[np.ix_(each.rows, each.masks)], each.told
-            near += float((told.second * between).sum()) * each.share
-            far += float(told.limits.prior @ between @ told.chance) * each.share
-        return float(np.clip((wanted - near) / max(far - near, 1e-12), 0.0, 1.0))
+    def tables(self) -> Iterator[Table]:
+        """Yield a table for each mask of the root; if they are more than ``DRAWN``, for that many drawn ones."""
+        chances = self.root.sum(axis=0)
+        drawn = bool(np.count_nonzero(chances) > DRAWN)
+        for new, share in zip(*sampled(chances, DRAWN), strict=True):
+            yield self.table(int(new))._replace(share=float(share), drawn=drawn)
 
 
-def told_by_root(source: Float64Matrix, limits: Limits) -> list[tuple[Float64Array, float]]:
-    """Return the groups by which the root's mask tells of an attribute: the chance of each value given the root.
-
-    ``source``: (k_A, k_B) P(b | a). ``limits``: of the attribute. What cannot exceed its limit is left out.
-    """
-    weights = np.concatenate([source.T, limits.groups @ source.T])
-    over = weights.max(axis=1) > limits.greatest
-    return list(zip(weights[over], limits.greatest[over].tolist(), strict=True))
-
-
-def sampled(chances: Float64Array, count: int | None) -> tuple[Int64Array, Float64Array]:
+def sampled(chances: Float64Array, count: int) -> tuple[Int64Array, Float64Array]:
     """Return the indices that can be drawn, and their shares; if they are more than ``count``, that many, drawn in
     proportion to their chances at equal steps, with equal shares."""
     found, steps = np.flatnonzero(chances), np.cumsum(chances)
-    if count is None or found.size <= count:
+    if found.size <= count:
         return found, chances[found] / steps[-1]
     return np.searchsorted(steps, (np.arange(count) + 0.5) / count * steps[-1]), np.full(count, 1.0 / count)
 
 
-def conditional(law: Float32Matrix) -> Float64Matrix:
-    """Return P(b | a); that of all rows for a row without any."""
+def conditional(law: NDArray[np.floating]) -> Float64Array:
+    """Return P(b | a) of a joint law; that of all rows for a row without any."""
     wide = law.astype(np.float64)
     sums = wide.sum(axis=1, keepdims=True)
     return np.where(sums > 0.0, wide / np.where(sums > 0.0, sums, 1.0), wide.sum(axis=0) / wide.sum())

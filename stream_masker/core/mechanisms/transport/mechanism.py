@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from stream_masker.core.arrays import BoolArray, Float64Array, Int32Array, located
+from stream_masker.core.arrays import BoolArray, Float64Array, Int32Array
 from stream_masker.core.batch import Batch, MaskedBatch
 from stream_masker.core.context import Context, ContextChoice
 from stream_masker.core.dataframes import DataFrame
@@ -16,15 +16,15 @@ from stream_masker.core.mechanisms.base import Mechanism, known_counts
 from stream_masker.core.mechanisms.encoding import Record
 from stream_masker.core.mechanisms.parameters import MAX_ALPHA, MIN_ALPHA, Parameters, parameter, per_attribute
 from stream_masker.core.mechanisms.transport.certainty import Limits, Told, certain
-from stream_masker.core.mechanisms.transport.fit import NOTHING_WRITTEN, Kernel, Law, Map, Values, levelled
-from stream_masker.core.mechanisms.transport.given import Given, conditional, told_by_root
-from stream_masker.core.mechanisms.transport.model import EVERY, FORMAT, Maps, Transport, packed, published_law
+from stream_masker.core.mechanisms.transport.fit import Kernel, Law, Map, Values, levelled
+from stream_masker.core.mechanisms.transport.given import Given, conditional
+from stream_masker.core.mechanisms.transport.model import EVERY, FORMAT, HIDDEN, Maps, Transport, packed
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random import Keys, WordLayout, draw_words
 from stream_masker.core.risk.law import Channel, OutputClasses, Tuples
 from stream_masker.core.risk.risk import Risk, disclosure
 from stream_masker.core.risk.sensitive import limited_groups
-from stream_masker.core.statistics.counts import MANY_KEYS, MAX_PATTERN_ATTRIBUTES, Counts, SparseCounts, sum_by_key
+from stream_masker.core.statistics.counts import MAX_PATTERN_ATTRIBUTES, Counts, SparseCounts, combine, sum_by_key
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.errors import ParameterError, StatisticsError
 
@@ -33,8 +33,6 @@ CHOICE_WORD = WordLayout(width=1, first=0)
 ENOUGH, ENOUGH_SHARE = 200, 100
 """The number of records that a context, or a pattern of missing attributes, needs for maps of its own; at least one
 in ``ENOUGH_SHARE`` of all records, and no more than one in ten."""
-MOST_DISTANCE = 0.99
-"""The greatest E[d²] that is asked for, as a share of that of independent masks."""
 
 Part: TypeAlias = Mapping[tuple[int, ...], SparseCounts]
 """The counts of some records: of the values of each attribute j that they have, as (j,), and of pairs, as (i, j).
@@ -163,8 +161,8 @@ class SemanticTransport(Mechanism):
         out, for lists, gets the chances of all values.
         """
         law = self._prepared_statistics().laws[j]
-        own = Values.of(self.distances[j], law.positions).indices(values)
-        rows = np.where(law.joint[own].any(axis=1, keepdims=True), law.joint[own], law.joint.sum(axis=0))
+        own, (joint, _) = Values.of(self.distances[j], law.positions).indices(values), law.joints
+        rows = np.where(joint[own].any(axis=1, keepdims=True), joint[own], joint.sum(axis=0))
         classes = OutputClasses.of_values(law.positions, len(self.distances[j].taxonomy))
         return Channel(values, rows / rows.sum(axis=1, keepdims=True), classes)
 
@@ -178,13 +176,12 @@ class SemanticTransport(Mechanism):
         value, record, unchanged, rmse = {}, {}, {}, {}
         for j, (name, distance) in enumerate(zip(self.attributes, self.distances, strict=True)):
             law = maps.laws[j]
-            joint, positions = law.joint, law.positions
+            (joint, most), positions, (blocks, drawn) = law.joints, law.positions, law.blocks()
             prior = joint.sum(axis=1)
             value[name] = disclosure(distance.taxonomy, positions, prior, [joint])
-            record[name] = disclosure(distance.taxonomy, positions, prior, law.blocks(), None if law.drawn else 0.0)
-            if law.drawn:  # the promise bounds what was not drawn
-                surest = max(self.parameters.certainty, *(float(part.prior.max()) for _, part in law.parts))
-                record[name] = replace(record[name], greatest=surest)
+            record[name] = disclosure(distance.taxonomy, positions, prior, blocks, None if drawn else 0.0)
+            if drawn:  # the promise bounds what was not drawn
+                record[name] = replace(record[name], greatest=max(self.parameters.certainty, most))
             unchanged[name] = float(joint.trace())
             rmse[name] = float((joint * distance.matrix(positions) ** 2).sum() ** 0.5)
         return Risk(value, record, unchanged, None, rmse)
@@ -226,32 +223,30 @@ class Strata:
                 f"{', '.join(constant)}: all values are equal, so nothing could be masked; calibrate on records with "
                 "different values"
             )
-        every, contexts = dict(self._parts(self._counts)), self._counts.contexts if self._mechanism.context else {}
-        strata = [[EVERY, pattern, _records(part), self._maps(part)] for pattern, part in every.items()]
-        for number, counts in contexts.items():
-            for pattern, part in self._parts(counts):
-                maps = self._maps(part) or self._maps_of_all(every[pattern], part)
-                strata.append([number, pattern, _records(part), maps])
-        hidden = [self._law((j,), column) for j, column in enumerate(self._counts.values)]
-        if not all(law.frequent[0].any() for law in hidden):
-            raise StatisticsError(NOTHING_WRITTEN)
-        return {
-            "context": self._mechanism.context.to_list(),
-            "hidden": [packed(published_law(law)) for law in hidden],
-            "strata": strata,
-        }
+        every, contexts = self._parts(self._counts), self._counts.contexts if self._mechanism.context else {}
+        strata = [
+            [number, pattern, _records(part), self._maps(part) or self._maps_of_all(every[pattern], part)]
+            for number, parts in [(EVERY, every), *((number, self._parts(own)) for number, own in contexts.items())]
+            for pattern, part in parts.items()
+        ]
+        columns = enumerate(self._counts.values)
+        hidden = [packed(Transport.independent(j, self._law((j,), {(j,): own})).published()) for j, own in columns]
+        return {"context": self._mechanism.context.to_list(), "strata": [*strata, [EVERY, HIDDEN, 0, hidden]]}
 
-    def _parts(self, counts: Counts) -> Iterator[tuple[int, Part]]:
-        """Yield each pattern that occurs, the sum of 2^j over the attributes j that are missing, and its counts."""
+    def _parts(self, counts: Counts) -> dict[int, Part]:
+        """Return the counts of each pattern that occurs: the sum of 2^j over the attributes j that are missing."""
         every: dict[tuple[int, ...], SparseCounts] = {(i, j): pair for (i, j), pair in counts.pairs.items()}
         for j, column in enumerate(counts.values):
-            every[j,] = _with_bits(counts.events.get((j,)), column)
-        p = len(counts.values)
+            events = counts.events.get((j,), column)
+            bits = None if column.key_bits is None else column.key_bits[np.searchsorted(column.keys, events.keys)]
+            every[j,] = replace(events, key_bits=bits)
+        p, parts = len(counts.values), dict[int, Part]()
         missing = (np.unique(column.keys & ((1 << p) - 1)).tolist() for column in counts.lacking.values())
         for pattern in sorted({0}.union(*missing)):
             found = {key: _of_pattern(pattern, p, column, counts.lacking.get(key)) for key, column in every.items()}
             if part := {key: column for key, column in found.items() if column.keys.size}:
-                yield pattern, part
+                parts[pattern] = part
+        return parts
 
     def _maps(self, part: Part) -> list[Any]:
         """Return the maps of some records as they are published; none for too few of them."""
@@ -262,12 +257,12 @@ class Strata:
         scalars = [j for j in present if j not in self._counts.lengths]
         pair = len(scalars) == len(present) == 2
         keys = [tuple(scalars)] if pair else [(j,) for j in scalars[:1] or present]
-        laws = {key: self._law(key, part[key]) for key in keys}
+        laws = {key: self._law(key, part) for key in keys}
         if not all(some.any() for law in laws.values() for some in law.frequent):
             return []
         maps = []
         for key, law in laws.items():
-            links = {j: self._link(key[0], j, law, part) for j in present if scalars and j not in key}
+            links = {j: self._law((key[0], j), part, law.values[0]) for j in present if scalars and j not in key}
             maps.append(packed(self._fitted(key, law, links).published()))
         return maps
 
@@ -285,32 +280,29 @@ class Strata:
             part[key] = column.select(np.logical_and.reduce(held))
         return [] if _records(part) == _records(every) else self._maps(part)
 
-    def _law(self, key: tuple[int, ...], column: SparseCounts, first: Values | None = None) -> Law:
-        """Return the law of one attribute, or of a pair, from its counts; ``first``: the values of the first one."""
-        made, distances = self._mechanism, [self._mechanism.distances[j] for j in key]
-        return Law.of(column, distances, made.parameters.least, made.most_values, first)
-
-    def _link(self, root: int, j: int, law: Law, part: Part) -> Law:
-        """Return the law of the root and attribute j; ``law``: of the root."""
-        pair, size = part[min(j, root), max(j, root)], self._sizes[root]
-        if j < root:
-            own, first = np.divmod(pair.keys, size)
-            pair = sum_by_key(first * self._sizes[j] + own, pair.counts, pair.key_bits)
-        return self._law((root, j), pair, law.values[0])
+    def _law(self, key: tuple[int, ...], part: Part, first: Values | None = None) -> Law:
+        """Return the law of one attribute, or of a pair; ``first``: the values of the first one, if they are known."""
+        (i, j), made = (min(key), max(key)), self._mechanism
+        column = part[key] if key in part else part[i, j]
+        if key not in part:
+            own, other = np.divmod(column.keys, self._sizes[j])
+            column = sum_by_key(other * self._sizes[i] + own, column.counts, column.key_bits)
+        return Law.of(column, [made.distances[j] for j in key], made.parameters.least, made.most_values, first)
 
     def _fitted(self, key: tuple[int, ...], law: Law, links: Mapping[int, Law]) -> Transport:
         """Return a map, and what is masked given it; ``links``: by attribute, the law of the root and it."""
-        goals, kernels = [], list(map(Kernel.flat, law.values))
-        for k, (j, values) in enumerate(zip(key, law.values, strict=False)):
-            share = law.marginal(k)
-            most = MOST_DISTANCE * float(share @ values.squares @ law.target.sum(axis=1 - k))
-            goals.append(min(self._wanted[j], most))
-            kernels[k] = levelled(Kernel.started(values, share, goals[k]), law, k, goals[k])
-        sources = {j: conditional(pair.dense(pair.share)) for j, pair in links.items()}
+        wanted, kernels = [self._wanted[j] for j in key], list(map(Kernel.flat, law.values))
+        for k, goal in enumerate(wanted):
+            kernels[k] = levelled(Kernel.started(law.values[k], law.marginal(k), goal), law, k, goal)
+        sources = {j: conditional(pair.share) for j, pair in links.items()}
         bounds = {j: self._limits(j, links[j].values[1], law.marginal(0) @ source) for j, source in sources.items()}
-        told = [each for j, source in sources.items() for each in told_by_root(source, bounds[j])]
+        told: list[tuple[Float64Array, float]] = []  # by the root's mask of the others, where this can exceed a limit
+        for j, source in sources.items():
+            chances, greatest = np.concatenate([source.T, bounds[j].groups @ source.T]), bounds[j].greatest
+            over = chances.max(axis=1) > greatest
+            told += zip(chances[over], greatest[over].tolist(), strict=True)
         limits = [self._limits(j, law.values[k], law.marginal(k), told) for k, j in enumerate(key)]
-        found, redraw_chance = certain(Map.started(law, tuple(kernels)), limits, goals)
+        found, redraw_chance = certain(Map.started(law, tuple(kernels)), limits, wanted)
         root = Told.of(found, 0).joint(0, redraw_chance.ravel()) if links else np.zeros((0, 0))
         given = {j: Given.fitted(pair, root, bounds[j], self._wanted[j]) for j, pair in links.items()}
         return Transport(key, found, redraw_chance, given)
@@ -331,29 +323,14 @@ def _records(part: Part) -> int:
     return min(column.rows for key, column in part.items() if len(key) == 1)
 
 
-def _with_bits(events: SparseCounts | None, rows: SparseCounts) -> SparseCounts:
-    """Return the counts of events with the noise keys of their rows; those of the rows if there are none of events."""
-    if events is None or rows.key_bits is None or not events.keys.size:
-        return rows if events is None else events
-    place, held = located(rows.keys, events.keys)
-    return SparseCounts(events.keys, events.counts, np.where(held, rows.key_bits[place], np.uint64(0)))
-
-
 def _of_pattern(pattern: int, p: int, column: SparseCounts, lacking: SparseCounts | None) -> SparseCounts:
     """Return the counts of the rows of a column whose records lack what a pattern says.
 
-    ``lacking``: see ``Counts``. A noise key of records that lack something and of others counts as one of the former,
-    except for values with so many that all rows count as different.
+    ``lacking``: see ``Counts``. A tuple of records that lack nothing is of as many patients as in the whole window.
     """
-    if lacking is None or not lacking.keys.size:
+    if lacking is None:
         return column.select(np.full(column.keys.size, pattern == 0))
-    if pattern:
-        own = lacking.select(lacking.keys & ((1 << p) - 1) == pattern)
-        return SparseCounts(own.keys >> p, own.counts, own.key_bits)
-    part = sum_by_key(lacking.keys >> p, lacking.counts, lacking.key_bits)
-    place, held = located(part.keys, column.keys)
-    left, bits = column.counts - np.where(held, part.counts[place], 0), column.key_bits
-    if bits is not None and part.key_bits is not None:
-        held &= np.bitwise_count(bits) < MANY_KEYS
-        bits = np.where(held, bits & ~part.key_bits[place], bits)
-    return SparseCounts(column.keys, left, bits).select(left > 0)
+    some = lacking.select(lacking.keys & ((1 << p) - 1) == pattern) if pattern else lacking
+    part = sum_by_key(some.keys >> p, some.counts, some.key_bits)
+    rest = part if pattern else combine([column, replace(part, counts=-part.counts)])
+    return rest.select(rest.counts > 0)

@@ -16,59 +16,27 @@ import numpy as np
 
 from stream_masker.core.arrays import (
     Float32Array,
-    Float32Matrix,
     Float64Array,
-    Float64Matrix,
     Int32Array,
     Int64Array,
-    UInt16Matrix,
     UInt64Array,
 )
 from stream_masker.core.batch import Batch
 from stream_masker.core.distance import Distance
-from stream_masker.core.kernels import REDRAWN, SECOND, Products, draw_products
-from stream_masker.core.mechanisms.transport.certainty import COLUMNS, Told
+from stream_masker.core.kernels import REDRAWN, SECOND, Products, draw_products, mixed_word
+from stream_masker.core.mechanisms.transport.certainty import Told
 from stream_masker.core.mechanisms.transport.fit import Kernel, Law, Map, Values
 from stream_masker.core.mechanisms.transport.given import Given, Table, sampled
-from stream_masker.core.random import mixed_words, salts_of, uniforms
+from stream_masker.core.random import salts_of, uniforms
 from stream_masker.core.statistics.packing import pack_array, read_model_field, unpack_array
 from stream_masker.errors import StatisticsError
 
-FORMAT = 12
+FORMAT = 13
 """The number of the format of models and snapshots."""
-EVERY = -1
-"""The number that stands for all contexts."""
+EVERY, HIDDEN = -1, -1
+"""The number that stands for all contexts, and the pattern of the maps that are independent of the values."""
 DRAWN_MASKS = 4_096
-"""How many masks of pairs stand for all of them in the joint law of a value and all masks."""
-
-
-@dataclass(frozen=True, eq=False)
-class Own:
-    """The masking of the attribute ``which`` of a map with the redraw η; that of further ones is ``Given``."""
-
-    map: Map
-    redraw_chance: Float32Matrix
-    which: int
-
-    @property
-    def values(self) -> Values:
-        """Those of the attribute."""
-        return self.map.law.values[self.which]
-
-    @property
-    def prior(self) -> Float64Array:
-        """(k,) float64 P(x)."""
-        return self.map.law.marginal(self.which)
-
-    @property
-    def most_drawn(self) -> int | None:
-        """How many masks of the map stand for all of them in the risk; None: all of them."""
-        return DRAWN_MASKS if np.count_nonzero(self.map.mask_chances) > DRAWN_MASKS else None
-
-    def tables(self) -> Iterator[Table]:
-        """Yield the one of all masks of the map."""
-        places = np.arange(len(self.values))
-        yield Table(places, places, Told.of(self.map, self.which), self.which, self.redraw_chance.ravel())
+"""How many masks of records stand for all of them, about, in the joint law of a value and all masks of its record."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,59 +49,68 @@ class Transport:
 
     attributes: tuple[int, ...]
     map: Map
-    redraw_chance: Float32Matrix
+    redraw_chance: Float32Array
     given: Mapping[int, Given]
 
     @classmethod
     def independent(cls, attribute: int, law: Law) -> Transport:
         """Return the map of one attribute whose masks are independent of their values."""
         kernels = tuple(map(Kernel.flat, law.values))
-        return cls((attribute,), Map(law, kernels, law.share.astype(np.float32)), np.zeros(law.shape, np.float32), {})
+        return cls((attribute,), Map(law, kernels, law.share.astype(np.float32)), np.zeros_like(law.target), {})
 
     @cached_property
-    def _draws(self) -> tuple[Products, Products, Float32Matrix, Float32Array]:
-        """What the masks of both attributes are drawn from; and R of redraws, up to a factor, with the sums of rows."""
-        own, values = self.map, self.map.law.values
-        again = (self.redraw_chance.ravel() * own.mask_chances).astype(np.float32).reshape(own.law.shape)
-        sums = again.sum(axis=1, dtype=np.float64).astype(np.float32)
-        first, second = (
-            Products(*_in_order(matrix, v.squares), weights, salts_of(v.positions))
-            for matrix, v, weights in zip(own.matrices, values, (own.inner, own.mask_weights), strict=True)
-        )
-        return first, second, again, sums
+    def _draws(self) -> tuple[list[Products], list[Products]]:
+        """What the masks of both attributes are drawn from, and what they are drawn from again: R up to a factor."""
+        own, drawn, redrawn = self.map, [], []
+        again = self.redraw_chance * own.chances * own.mask_weights
+        sums = again.sum(axis=1, dtype=np.float64).astype(np.float32)[None]
+        weights = (own.inner, sums), (own.mask_weights, again)
+        for values, matrix, (near, far) in zip(own.law.values, own.matrices, weights, strict=True):
+            order, natural = np.argsort(values.squares, axis=1, kind="stable"), np.arange(len(values))[None]
+            salts, ones = salts_of(values.positions), np.ones(natural.shape, np.float32)
+            drawn.append(Products(order.astype(np.uint16), np.take_along_axis(matrix, order, 1), near, salts))
+            redrawn.append(Products(natural.astype(np.uint16), ones, far, salts))
+        return drawn, redrawn
 
     def draw(self, codes: Sequence[Int32Array], words: Sequence[UInt64Array]) -> list[Int32Array]:
         """Return the masks of records that have all attributes, as positions.
 
         ``codes``: (n,) positions of each attribute. ``words``: (n,) a random word of each value.
         """
-        (a, b), (first, second, redrawn, sums), own = self.map.law.values, self._draws, self.map
+        (a, b), own, ((first, second), (again, beside)) = self.map.law.values, self.map, self._draws
         x, word, other = a.indices(codes[0]).astype(np.int64), words[0], words[-1]
         y = b.indices(codes[1]).astype(np.int64) if len(codes) == 2 else np.zeros_like(x)
         none = np.full(x.size, -1)
         drawn = draw_products(first, x, y, own.totals[x, y].astype(np.float64), none, word)
         others = draw_products(second, y, drawn, own.inner[y, drawn].astype(np.float64), none, other)
-        shares = uniforms(mixed_words(word ^ mixed_words(other ^ REDRAWN)))
-        again = np.flatnonzero(shares < self.redraw_chance[drawn, others])
-        if again.size:
-            word, other, none = mixed_words(word[again] ^ SECOND), mixed_words(other[again] ^ SECOND), none[again]
-            totals = np.full(again.size, sums.sum(dtype=np.float64))
-            drawn[again] = new = draw_products(first._replace(weights=sums[None]), none, none, totals, none, word)
-            second, totals = second._replace(weights=redrawn), sums[new].astype(np.float64)
-            others[again] = draw_products(second, none, new, totals, none, other)
+        shares = uniforms(mixed_word(word ^ mixed_word(other ^ REDRAWN)))
+        some = np.flatnonzero(shares < self.redraw_chance[drawn, others])
+        word, other, none = mixed_word(word[some] ^ SECOND), mixed_word(other[some] ^ SECOND), none[some]
+        row, sums = np.zeros_like(none), again.weights[0].astype(np.float64)
+        drawn[some] = draw_products(again, row, row, np.full(none.size, sums.sum()), none, word)
+        others[some] = draw_products(beside, row, drawn[some], sums[drawn[some]], none, other)
         return [a.positions[drawn], b.positions[others]][: len(codes)]
 
-    @property
-    def masked(self) -> dict[int, Own | Given]:
-        """The masking of each attribute."""
-        return {j: Own(self.map, self.redraw_chance, k) for k, j in enumerate(self.attributes)} | dict(self.given)
+    def values(self, attribute: int) -> Values:
+        """Return the values of an attribute."""
+        if attribute in self.given:
+            return self.given[attribute].law.values[1]
+        return self.map.law.values[self.attributes.index(attribute)]
+
+    def tables(self, attribute: int) -> Iterator[Table]:
+        """Yield what the masks of an attribute tell of it, those of the map in one table."""
+        if attribute in self.given:
+            yield from self.given[attribute].tables()
+        else:
+            which, places = self.attributes.index(attribute), np.arange(len(self.values(attribute)))
+            yield Table(places, places, Told.of(self.map, which), which, self.redraw_chance.ravel())
 
     def published(self) -> list[Any]:
         """Return what is published: lists of numbers and arrays."""
         kernels = [[k.sharpness, k.weights, k.levels] for k in self.map.kernels]
-        given = [[j, published_law(g.law), g.redraw_chance[g.target > 0.0]] for j, g in self.given.items()]
-        law = published_law(self.map.law)
-        return [list(self.attributes), law, self.map.tuple_weights, kernels, self.redraw_chance, given]
+        given = [[j, published_law(g.law), g.redraw_chance] for j, g in self.given.items()]
+        own = published_law(self.map.law), self.map.tuple_weights, kernels, self.redraw_chance
+        return [list(self.attributes), *own, given]
 
     @classmethod
     def read(cls, model: Sequence[Any], distances: Sequence[Distance]) -> Transport:
@@ -141,26 +118,25 @@ class Transport:
         attributes, published, tuple_weights, kernels, redraw_chance, links = model
         law = read_law(published, [distances[j] for j in attributes])
         curves = tuple(Kernel(v, *kernel) for v, kernel in zip(law.values, kernels, strict=True))
-        if not tuple_weights.shape == law.rows.shape or not redraw_chance.shape == law.shape:
+        if not law.counts.shape == tuple_weights.shape == redraw_chance.shape:
             raise ValueError("arrays of a map have other sizes than its law")
         own, given = Map(law, curves, tuple_weights), {}
         root = Told.of(own, 0).joint(0, redraw_chance.ravel()) if links else np.zeros((0, 0))
         for j, published, redrawn in links:
-            given[j] = Given.read(read_law(published, [distances[attributes[0]], distances[j]]), root, redrawn)
+            given[j] = Given(read_law(published, [distances[attributes[0]], distances[j]]), root, redrawn)
         return cls(tuple(attributes), own, redraw_chance, given)
 
 
 def published_law(law: Law) -> list[Any]:
     """Return what is published of a law: lists of arrays."""
-    return [[v.positions for v in law.values], law.rows, law.columns, law.counts, law.heavy, list(law.frequent)]
+    return [[v.positions for v in law.values], law.counts, law.heavy, list(law.frequent)]
 
 
 def read_law(model: Sequence[Any], distances: Sequence[Distance]) -> Law:
     """Return the law of one or two attributes with these distances, of which ``published_law`` returned this."""
-    positions, rows, columns, counts, heavy, frequent = model
+    positions, counts, heavy, frequent = model
     sides = zip((*distances, *distances)[:2], positions, strict=True)
-    values = tuple(Values.of(distance, each) for distance, each in sides)
-    return Law(values, rows, columns, counts, heavy, tuple(frequent))
+    return Law(tuple(Values.of(distance, each) for distance, each in sides), counts, heavy, tuple(frequent))
 
 
 def packed(each: Any) -> Any:
@@ -178,57 +154,54 @@ def unpacked(each: Any) -> Any:
     return list(map(unpacked, each)) if isinstance(each, list) else each
 
 
-def _in_order(matrix: Float32Matrix, squares: Float32Matrix) -> tuple[UInt16Matrix, Float32Matrix]:
-    """Return two (k + 1, k) arrays: the candidates of each value, nearest first, and their K.
-
-    The last row is of a redraw: all candidates in their own order, and 1.
-    """
-    order = np.argsort(squares, axis=1, kind="stable")
-    near = np.append(np.take_along_axis(matrix, order, 1), np.ones_like(matrix[:1]), axis=0)
-    return np.append(order, np.arange(len(order))[None], axis=0).astype(np.uint16), near
-
-
 @dataclass(frozen=True, eq=False)
 class AttributeLaw:
     """The joint law of an attribute's value, and of its own mask, or all masks of its record.
 
-    ``parts``: the share of some of the records, and their masking. ``positions``: (k,) int32, all values and masks.
+    ``parts``: the share of some of the records, and their maps. ``positions``: (k,) int32, all values and masks.
     """
 
-    parts: Sequence[tuple[float, Own | Given]]
-    positions: Int32Array
+    attribute: int
+    parts: Sequence[tuple[float, Transport]]
 
     @cached_property
-    def joint(self) -> Float64Matrix:
-        """(k, k) float64 P(x, x*)."""
-        result = np.zeros((self.positions.size,) * 2)
-        for share, places, each, _ in self._tables():
-            joint = each.told.joint(each.which, each.redraw_chance)
-            result[np.ix_(places[each.rows], places[each.masks])] += joint * share
-        return result
+    def positions(self) -> Int32Array:
+        """(k,) int32: all values and masks."""
+        return np.unique(np.concatenate([part.values(self.attribute).positions for _, part in self.parts]))
 
-    @property
-    def drawn(self) -> bool:
-        """Whether the columns of ``blocks`` are a random sample of all masks."""
-        return any(part.most_drawn for _, part in self.parts)
-
-    def blocks(self) -> Iterator[Float64Matrix]:
-        """Yield the law with all masks of the record in blocks of columns, (k, m) each."""
-        for share, places, each, most in self._tables():
-            masks, weights = sampled(each.told.chance, most)
-            mean = each.told.mean(each.redraw_chance)
-            for some in np.array_split(np.arange(masks.size), max(1, masks.size // COLUMNS)):
-                block = np.zeros((self.positions.size, some.size))
-                posteriors = each.told.posteriors(each.redraw_chance, mean, masks[some])
-                block[places[each.rows]] = posteriors * (weights[some] * share)
-                yield block
-
-    def _tables(self) -> Iterator[tuple[float, Int64Array, Table, int | None]]:
-        """Yield each table with its share of all records, the places of its values, and how many masks are drawn."""
+    @cached_property
+    def joints(self) -> tuple[Float64Array, float]:
+        """(k, k) float64 P(x, x*); and the greatest P(x) of any part."""
+        joint, greatest = np.zeros((self.positions.size,) * 2), 0.0
         for share, part in self.parts:
-            places = np.searchsorted(self.positions, part.values.positions)
-            for each in part.tables():
-                yield share * each.share, places, each, part.most_drawn
+            prior = np.zeros(self.positions.size)
+            for weight, places, each in self._tables(share, part):
+                own = each.told.joint(each.which, each.redraw_chance)
+                joint[np.ix_(places[each.rows], places[each.masks])] += own * weight
+                prior[places[each.rows]] += own.sum(axis=1) * each.share
+            greatest = max(greatest, float(prior.max()))
+        return joint, greatest
+
+    def blocks(self) -> tuple[list[Float64Array], bool]:
+        """Return the law with all masks of the record in blocks of columns, (k, m) each; and whether columns are drawn
+        at random, because there are too many."""
+        blocks, drawn = [], False
+        for share, part in self.parts:
+            for weight, places, each in self._tables(share, part):
+                masks, weights = sampled(each.told.chance, max(1, round(DRAWN_MASKS * weight)))
+                drawn = drawn or each.drawn or masks.size < int(np.count_nonzero(each.told.chance))
+                mean = each.told.mean(each.redraw_chance)
+                block = np.zeros((self.positions.size, masks.size))
+                posteriors = each.told.posteriors(each.redraw_chance, mean, masks)
+                block[places[each.rows]] = posteriors * (weights * weight)
+                blocks.append(block)
+        return blocks, drawn
+
+    def _tables(self, share: float, part: Transport) -> Iterator[tuple[float, Int64Array, Table]]:
+        """Yield each table of a part with its share of all records, and the places of its values."""
+        places = np.searchsorted(self.positions, part.values(self.attribute).positions)
+        for each in part.tables(self.attribute):
+            yield share * each.share, places, each
 
 
 @dataclass(frozen=True, eq=False)
@@ -258,15 +231,16 @@ class Maps:
                 (int(number), int(pattern)): (int(n), tuple(Transport.read(each, distances) for each in maps))
                 for number, pattern, n, maps in unpacked(model["strata"])
             }
-            laws = [read_law(each, [d]) for each, d in zip(unpacked(model["hidden"]), distances, strict=True)]
+            _, every = strata.pop((EVERY, HIDDEN))
+            hidden = tuple(every[j] for j in range(len(distances)))
         except (TypeError, ValueError, KeyError, IndexError, AttributeError) as error:
             raise StatisticsError(f"the model does not have the expected format ({type(error).__name__})") from None
-        return cls(strata, tuple(Transport.independent(j, law) for j, law in enumerate(laws)), bool(context))
+        return cls(strata, hidden, bool(context))
 
     def maps(self, context: int, pattern: int) -> tuple[Transport, ...]:
-        """Return the maps by which records are masked; none if they are masked independently of their values."""
+        """Return the maps by which records are masked."""
         own, pooled = (self.strata.get((number, pattern), (0, ()))[1] for number in (context, EVERY))
-        return own or pooled
+        return own or pooled or tuple(each for j, each in enumerate(self.hidden) if not pattern >> j & 1)
 
     def mask(self, batch: Batch, words: Sequence[UInt64Array]) -> list[Int32Array]:
         """Return the masks of each column; ``words``: one random word for each value of each column.
@@ -284,8 +258,7 @@ class Maps:
             places = [np.flatnonzero(np.repeat(records, column.lengths) & (column.codes >= 0)) for column in columns]
             codes = [column.codes[some] for column, some in zip(columns, places, strict=True)]
             own = [word[some] for word, some in zip(words, places, strict=True)]
-            hidden = [self.hidden[j] for j in range(p) if places[j].size]
-            for each in self.maps(key >> p, key & ((1 << p) - 1)) or hidden:
+            for each in self.maps(key >> p, key & ((1 << p) - 1)):
                 if len(each.attributes) == 2 and any(columns[j].is_array for j in each.attributes):
                     raise StatisticsError("the statistics are of records without lists: calibrate with lists")
                 drawn = each.draw([codes[j] for j in each.attributes], [own[j] for j in each.attributes])
@@ -299,18 +272,14 @@ class Maps:
     @cached_property
     def laws(self) -> tuple[AttributeLaw, ...]:
         """The law of each attribute and its masks."""
-        found: list[list[tuple[int, Own | Given]]] = [[] for _ in self.hidden]
+        found: list[list[tuple[int, Transport]]] = [[] for _ in self.hidden]
         for (context, pattern), (records, _) in self.strata.items():
             if (context == EVERY) is not self.contexts:
-                hidden = [own for j, own in enumerate(self.hidden) if not pattern >> j & 1]
-                for each in self.maps(context, pattern) or hidden:
-                    for j, part in each.masked.items():
-                        found[j].append((records, part))
+                for each in self.maps(context, pattern):
+                    for j in (*each.attributes, *each.given):
+                        found[j].append((records, each))
         totals = [sum(records for records, _ in parts) for parts in found]
         return tuple(
-            AttributeLaw(
-                [(records / total, part) for records, part in parts],
-                np.unique(np.concatenate([part.values.positions for _, part in parts])),
-            )
-            for parts, total in zip(found, totals, strict=True)
+            AttributeLaw(j, [(records / total, part) for records, part in parts])
+            for j, (parts, total) in enumerate(zip(found, totals, strict=True))
         )

@@ -132,13 +132,14 @@ def _ranges(batch: Batch, size: int) -> Iterator[tuple[int, int]]:
 
 
 def merge_blocks(blocks: Sequence[Block]) -> Block:
-    """Merge the blocks of consecutive records of one partition, at least one, into one block."""
+    """Merge the blocks of one partition, at least one, into one block. It has the place of all of them together."""
     if len(blocks) == 1:
         return blocks[0]
     columns = zip(*(block.distortions for block in blocks), strict=True)
     return replace(
         blocks[0],
-        last_offset=blocks[-1].last_offset,
+        first_offset=min(block.first_offset for block in blocks),
+        last_offset=max(block.last_offset for block in blocks),
         timestamp=max(block.timestamp for block in blocks),
         original=merge(block.original for block in blocks),
         masked=merge(block.masked for block in blocks),

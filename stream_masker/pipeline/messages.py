@@ -101,11 +101,10 @@ def _read_sparse(data: JsonObject) -> SparseCounts:
 
 @dataclass(frozen=True, slots=True)
 class BlockRange:
-    """A range of offsets on the calibration topic, ``first`` to ``last``, with ``count`` blocks in the window."""
+    """A range of offsets on the calibration topic, ``first`` to ``last``."""
 
     first: int
     last: int
-    count: int
 
 
 @dataclass(frozen=True, slots=True)

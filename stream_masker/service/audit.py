@@ -249,13 +249,13 @@ def _record(message: Message, record_format: RecordFormat | None) -> Entry:
 
 def _figures(message: StatisticsMessage, taxonomies: Taxonomies, least: int) -> Entry:
     """Return a version as it may be published."""
-    statistics, means = shown(message.statistics, taxonomies, least)
-    labels = {name: f"{mean.concept} {mean.label}".strip() for name, mean in means.items()}
+    statistics = shown(message.statistics, taxonomies, least)
+    means = {name: f"{mean} {taxonomies[name].label(mean)}".strip() for name, mean in statistics.mean.items() if mean}
     return {
         "version": message.version,
         "source": message.source,
         "records": statistics.records,
-        "mean": {name: labels.get(name) for name in statistics.attributes},
+        "mean": {name: means.get(name) for name in statistics.attributes},
         "variance": dict(statistics.variance),
         "correlation": statistics.correlation.tolist(),
     }

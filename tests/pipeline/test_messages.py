@@ -126,7 +126,7 @@ VERSION = StatisticsMessage(
     configuration="0123456789abcdef",
     published=5,
     source="blocks",
-    blocks=BlockRange(0, 7, 3),
+    blocks=BlockRange(0, 7),
     baseline=1,
     snapshot={"statistics": {}, "exact": 0.1 + 0.2},
     styles={"one": Style(dot="remove")},

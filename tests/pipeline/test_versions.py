@@ -59,7 +59,7 @@ def entry(offset: int, original: Counts, masked: Counts = MASKED, styles: tuple[
 
 
 def window(*entries: Block) -> Window:
-    return Window(entries, BlockRange(entries[0].first_offset, entries[-1].first_offset, len(entries)))
+    return Window(entries, BlockRange(entries[0].first_offset, entries[-1].first_offset))
 
 
 def publish(made: VersionPlanner, *entries: Block, now: int = NOW) -> Publish:
@@ -82,8 +82,8 @@ def test_a_version_holds_the_statistics_of_all_blocks_of_the_window() -> None:
     direct = compute_statistics(merge([MORNING, NOON]), ("one", "two"), DISTANCES, version=1)
     assert same(done.message.statistics, direct)
     assert (done.message.version, done.message.source, done.message.published) == (1, "blocks", NOW)
-    assert done.message.blocks == BlockRange(3, 7, 2)
-    assert done.report["window"] == {"records": 9, "blocks": 2}
+    assert done.message.blocks == BlockRange(3, 7)
+    assert done.report["window"] == {"records": 9}
 
 
 def test_version_numbers_increase_and_observed_concepts_stay_observed() -> None:
@@ -129,7 +129,7 @@ def test_utility_compares_the_masked_window_with_the_original_one() -> None:
     done = calibration().on_window(window(entry(3, MORNING), entry(7, NOON)), NOW)
     masked = compute_statistics(merge([MASKED, MASKED]), ("one", "two"), DISTANCES, version=1)
     distortions = (Distortion(10, 1.0, 0.5, 2, 0), Distortion(10, 1.5, 1.0, 0, 4))
-    assert same(done.shown["masked"].statistics, replace(masked, unknown={}, values={}))
+    assert same(done.shown["masked"], replace(masked, unknown={}, values={}))
     plain = utility(done.message.statistics, masked, distortions, ALPHA, DISTANCES)
     assert replace(done.utility, figures={}) == plain
     assert done.utility.verdict in VERDICTS
@@ -168,7 +168,7 @@ def test_the_majority_of_the_window_is_published_as_the_style() -> None:
     first = publish(made, styled(3, DOTLESS, DOTLESS), styled(4, StyleCounts(), DOTTED), styled(5))
     assert first.message.styles == {"one": Style(dot="remove"), "two": Style()}
     assert publish(made, styled(7)).message.styles == first.message.styles
-    assert made.on_secret(NOW).message.styles == first.message.styles
+    assert made.on_snapshot(first.message, NOW).message.styles == first.message.styles
     assert publish(made, styled(9, DOTTED, DOTLESS)).message.styles == {"one": Style(), "two": Style(dot="remove")}
 
 
@@ -217,7 +217,7 @@ def test_a_snapshot_from_a_file_keeps_the_window() -> None:
     publish(made, entry(3, MORNING))
     snapshot = made.on_snapshot(made.history.latest, NOW)
     made.published(snapshot)
-    assert made.history.windowed == BlockRange(3, 3, 1)
+    assert made.history.windowed == BlockRange(3, 3)
     assert made.history.latest.version == 2
 
 
@@ -227,10 +227,10 @@ def test_a_version_for_another_secret_is_the_latest_one_again() -> None:
     assert not made.secret_differs
     other = calibration(made.history, secret_id="ef")
     assert other.secret_differs
-    again = other.on_secret(NOW)
+    again = other.on_snapshot(made.history.latest, NOW)
     other.published(again)
     assert (again.message.version, again.message.secret_id, other.secret_differs) == (2, "ef", False)
-    assert again.message.blocks == BlockRange(3, 3, 1)
+    assert again.message.blocks == BlockRange(3, 3)
 
 
 def test_statistics_below_the_floor_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -50,15 +50,6 @@ class FakePublisher:
         self.published.append(publish)
 
 
-class FakeReader:
-    """A reader that knows the end of the statistics topic."""
-
-    end = 0
-
-    def get_watermark_offsets(self, *_: Any) -> tuple[int, int]:
-        return 0, self.end
-
-
 class CalibrationBench:
     """A calibration without earlier versions, with its publisher and metrics. No sample is taken."""
 
@@ -69,9 +60,8 @@ class CalibrationBench:
         initialise_counters(self.metrics)
         self.planner = VersionPlanner(components.subject, History(components.subject))
         window = WindowLog(components.settings)
-        self.reader: Any = FakeReader()
-        self.calibration = Calibration(self.components, self.metrics, self.planner, window, self.reader)
-        self.calibration._sample_at = self.calibration._look_at = float("inf")
+        self.calibration = Calibration(self.components, self.metrics, self.planner, window)
+        self.calibration._sample_at = float("inf")
 
     def deliver(self, offset: int, block: Block | bytes) -> None:
         """Merge a block, sealed as a worker does, or the bytes of a message."""

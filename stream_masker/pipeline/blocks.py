@@ -21,7 +21,7 @@ from stream_masker.core.statistics.counts import Counts, count_batch, key_hashes
 from stream_masker.core.window import joined
 from stream_masker.pipeline.codec import RecordPart
 from stream_masker.pipeline.reasons import RejectionCause, RejectionCauses
-from stream_masker.pipeline.records import Block, Inputs, Rejected, rejected_part
+from stream_masker.pipeline.records import Block, Inputs, Rejected
 from stream_masker.pipeline.style import StyleCounts, add_styles
 
 BLOCK_RECORDS: Final = 5_000
@@ -84,9 +84,7 @@ class BlockCounter:
         """Return a batch with the slots of its noise keys, if there are any."""
         return replace(batch, slots=key_slots(key_hashes(self._secret, keys))) if keys else batch
 
-    def blocks(
-        self, topic: str, partition: int, version: int, records: Inputs, parts: Sequence[RecordPart]
-    ) -> Iterator[Block]:
+    def blocks(self, topic: str, partition: int, records: Inputs, parts: Sequence[RecordPart]) -> Iterator[Block]:
         """Yield the blocks of the parts that ``records`` were masked in, usually one.
 
         Distortions, styles and numbers of unknown values are known only for whole parts: those of all are in the first
@@ -98,7 +96,7 @@ class BlockCounter:
         indices = np.concatenate([part.indices + start for part, start in zip(parts, starts, strict=False)])
         unknown, lost = (np.sum([getattr(p, name) for p in parts], axis=0).tolist() for name in ("unknown", "lost"))
         distortions = [sum((part.masked.distortions[j] for part in parts), Distortion()) for j in attributes]
-        rejected, styles, none = rejections(parts), add_styles(part.styles for part in parts), [0] * len(attributes)
+        styles, none = add_styles(part.styles for part in parts), [0] * len(attributes)
         for start, end in _ranges(batch, len(records)):
             rows = np.arange(*np.searchsorted(indices, [start, end]))
             before, after, has_sums = batch.take(rows), masked.take(rows), start == 0
@@ -108,11 +106,9 @@ class BlockCounter:
                 first_offset=records.offsets[start],
                 last_offset=records.offsets[end - 1],
                 timestamp=max(records.timestamps[start:end]),
-                statistics_version=version,
                 original=count_batch(before, self._sizes, *((unknown, lost) if has_sums else (none, none))),
                 masked=count_batch(after, self._sizes),
                 distortions=tuple(distortions if has_sums else [Distortion() for _ in attributes]),
-                rejected=dict(Counter(one.reason for one in rejected_part(rejected, start, end).values())),
                 unchanged=int(np.count_nonzero(unchanged_records(before, after))),
                 styles=tuple(styles if has_sums else [StyleCounts() for _ in styles]),
             )
@@ -144,7 +140,6 @@ def merge_blocks(blocks: Sequence[Block]) -> Block:
         original=merge(block.original for block in blocks),
         masked=merge(block.masked for block in blocks),
         distortions=tuple(sum(column, Distortion()) for column in columns),
-        rejected=dict(sum((Counter(block.rejected) for block in blocks), Counter[str]())),
         unchanged=sum(block.unchanged for block in blocks),
         styles=add_styles(block.styles for block in blocks),
     )

@@ -55,7 +55,7 @@ MASKED = counts([("e", "d"), ("b", "e"), ("a", "g"), ("f", "c"), ("d", "d")])
 
 def entry(offset: int, original: Counts, masked: Counts = MASKED, styles: tuple[StyleCounts, ...] = ()) -> Block:
     distortions = (Distortion(5, 0.5, 0.25, 1, 0), Distortion(5, 0.75, 0.5, 0, 2))
-    return Block("discharges", 0, offset, offset + 9, 0, 1, original, masked, distortions, {}, styles)
+    return Block("discharges", 0, offset, offset + 9, 0, original, masked, distortions, styles)
 
 
 def window(*entries: Block) -> Window:

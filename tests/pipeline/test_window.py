@@ -70,7 +70,7 @@ def test_a_later_block_replaces_those_that_overlap(later: tuple[int, int], kept:
 
 
 def test_a_block_without_records_replaces_others_and_takes_no_memory() -> None:
-    empty = replace(span(0, 9), original=counts([]), masked=counts([]), rejected={"not_json": 10}, timestamp=-1)
+    empty = replace(span(0, 9), original=counts([]), masked=counts([]), timestamp=-1)
     log = filled([span(0, 9), span(10, 19), empty])
     assert_counts(log, (10, 19))
     assert len(window(log).blocks) == 1

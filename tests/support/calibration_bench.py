@@ -112,7 +112,7 @@ def block(first: int, codes: list[int] | None = None, *, partition: int = 0, tim
     codes = [(first + k) % CONCEPTS for k in range(10)] if codes is None else codes
     given, size = counts(codes), len(codes)
     distortions = (Distortion(size, 2.5, 0.9), Distortion(size, 1.0, 0.4))
-    return Block("discharges", partition, first, first + max(size, 1) - 1, timestamp, 1, given, given, distortions, {})
+    return Block("discharges", partition, first, first + max(size, 1) - 1, timestamp, given, given, distortions)
 
 
 def array_block(first: int, lengths: Sequence[int]) -> Block:
@@ -122,4 +122,4 @@ def array_block(first: int, lengths: Sequence[int]) -> Block:
     scalars = Column((np.arange(len(lengths)) // 2 % CONCEPTS).astype(np.int32))
     given = count_batch(Batch(len(lengths), (scalars, elements)), (CONCEPTS, CONCEPTS))
     distortions = (Distortion(len(lengths), 2.5, 0.9), Distortion(sum(lengths), 1.0, 0.4))
-    return Block("discharges", 0, first, first + len(lengths) - 1, 0, 1, given, given, distortions, {})
+    return Block("discharges", 0, first, first + len(lengths) - 1, 0, given, given, distortions)

@@ -6,6 +6,7 @@ import logging
 import math
 import time
 from collections.abc import Callable
+from contextlib import closing
 from functools import partial
 
 from stream_masker.errors import StatisticsError
@@ -68,17 +69,17 @@ class Calibration:
         Raises StoppedError as soon as ``stopped`` returns True during the reads; ServiceError or KafkaException.
         """
         components.publisher.open()
-        topic, settings = components.configuration.topics.calibration, components.settings
-        consumer = connect_reader(components.configuration)
-        history = read_history(consumer, components, stopped)
-        start, since = resume_from(consumer, topic, history.windowed)
-        baseline, planner = history.baseline, VersionPlanner(components.subject, history)
-        if baseline is not None and history.baseline is None:
-            log.warning("the baseline, version %d, cannot be used: the next version is the baseline", baseline.version)
-        calibration = cls(components, metrics, planner, WindowLog(settings, since=since, first=history.latest is None))
-        for message in read_to_end(consumer, topic, start=start, stopped=stopped, patience=math.inf):
-            calibration.merge(message.offset(), message.timestamp()[1], message.key(), message.value() or b"")
-        consumer.close()
+        topic = components.configuration.topics.calibration
+        with closing(connect_reader(components.configuration)) as consumer:
+            history = read_history(consumer, components, stopped)
+            start, since = resume_from(consumer, topic, history.windowed)
+            baseline, planner = history.baseline, VersionPlanner(components.subject, history)
+            if baseline is not None and history.baseline is None:
+                log.warning("the baseline, version %d, is unusable: the next version is the baseline", baseline.version)
+            window = WindowLog(components.settings, since=since, first=history.latest is None)
+            calibration = cls(components, metrics, planner, window)
+            for message in read_to_end(consumer, topic, start=start, stopped=stopped, patience=math.inf):
+                calibration.merge(message.offset(), message.timestamp()[1], message.key(), message.value() or b"")
         calibration._report_recovered()
         return calibration
 

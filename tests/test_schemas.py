@@ -75,7 +75,7 @@ def messages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[bytes]]
     model = {"statistics": {**first.snapshot["statistics"], "model": {"values": "eJwDAAAAAAE="}}}
     of_a_file = replace(first, blocks=None, source="file", styles=styles, snapshot={**first.snapshot, **model})
     contextual = replace(one, original=replace(one.original, contexts={1: one.original}))
-    styled = replace(array_block(5, [0, 3, 1]), styles=(StyleCounts((9, 1)), StyleCounts()), rejected={"missing": 1})
+    styled = replace(array_block(5, [0, 3, 1]), styles=(StyleCounts((9, 1)), StyleCounts()))
     return {
         "rejection": [
             encode_rejection(Rejected(3, "unknown_code", "a.b"), topic="discharges", partition=0),
@@ -99,7 +99,6 @@ def test_encoded_messages_are_valid(name, messages):
 
 def test_schemas_list_all_reasons():
     assert load_schema("rejection")["properties"]["reason"]["enum"] == [str(reason) for reason in Reason]
-    assert load_schema("calibration-block")["properties"]["rejected"]["propertyNames"]["enum"] == list(Reason)
 
 
 STAMP = stamp(1, "semantic_noise", HASH)

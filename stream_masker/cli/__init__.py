@@ -23,7 +23,7 @@ from stream_masker.errors import (
     ServiceError,
     StreamMaskerError,
 )
-from stream_masker.service.process import protect_process
+from stream_masker.service.process import collect_rarely, protect_process
 
 COMMANDS = {
     "demo": ("stream_masker.cli.processes:demo", "Run the whole service on an embedded broker."),
@@ -119,3 +119,4 @@ def main() -> None:
       STREAM_MASKER__HTTP__PORT=9465 stream-masker worker --config discharges.yaml
     """
     protect_process()
+    collect_rarely()

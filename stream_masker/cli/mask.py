@@ -16,7 +16,6 @@ from stream_masker.service.files.events import EventFile, open_events, open_writ
 from stream_masker.service.files.masking import Assessment, FileMasking
 from stream_masker.service.files.outputs import STANDARD_STREAM, open_output, refuse_same_file
 from stream_masker.service.observability.progress import ShowActivity, shown_activity
-from stream_masker.service.process import infrequent_collections
 from stream_masker.summary import drift_lines
 
 FILE = click.Path(path_type=Path)
@@ -80,8 +79,7 @@ def command(config: Path, snapshot: Path | None, rejected: str, explain: int | N
 def _masking(configuration: Configuration, source: str) -> Iterator[tuple[FileMasking, EventFile, ShowActivity]]:
     """Open a file of events, and load the ontologies to mask it with."""
     opened = open_events(source, configuration.produce, configuration.records)
-    collections = infrequent_collections(configuration.worker.batch_records)
-    with shown_activity(information()) as show, opened as file, collections:
+    with shown_activity(information()) as show, opened as file:
         show("loading the ontologies")
         yield FileMasking(configuration), file, show
 

@@ -52,15 +52,14 @@ def worker(config: Path, http_port: int | None, log_level: str) -> None:
     from stream_masker.service.observability.health import Health
     from stream_masker.service.observability.http import HttpServer
     from stream_masker.service.observability.metrics import process_registry
-    from stream_masker.service.process import infrequent_collections, stop_on_signals
+    from stream_masker.service.process import stop_on_signals
     from stream_masker.service.worker.run import run_worker
 
     configuration = loaded(config, log_level)
     stop, health = threading.Event(), Health()
     registry = process_registry("worker", health)
     stop_on_signals(stop)
-    server = HttpServer(configuration, health, registry, port=http_port)
-    with server, infrequent_collections(configuration.worker.batch_records):
+    with HttpServer(configuration, health, registry, port=http_port):
         run_worker(configuration, registry=registry, health=health, stop=stop)
 
 

@@ -21,7 +21,7 @@ from stream_masker.core.statistics.counts import Counts, count_batch, key_hashes
 from stream_masker.core.window import joined
 from stream_masker.pipeline.codec import RecordPart
 from stream_masker.pipeline.reasons import RejectionCause, RejectionCauses
-from stream_masker.pipeline.records import Block, Inputs, Rejected, rejected_part
+from stream_masker.pipeline.records import Block, Inputs, Rejected
 from stream_masker.pipeline.style import StyleCounts, add_styles
 
 BLOCK_RECORDS: Final = 5_000
@@ -89,9 +89,7 @@ class BlockCounter:
         """Return a batch with the slots of its noise keys, if there are any."""
         return replace(batch, slots=key_slots(key_hashes(self._secret, keys))) if keys else batch
 
-    def blocks(
-        self, topic: str, partition: int, version: int, records: Inputs, parts: Sequence[RecordPart]
-    ) -> Iterator[Block]:
+    def blocks(self, topic: str, partition: int, records: Inputs, parts: Sequence[RecordPart]) -> Iterator[Block]:
         """Yield the blocks of the parts that ``records`` were masked in, usually one.
 
         Distortions and styles are known only for whole parts: those of all are in the first block, which leaves their
@@ -102,7 +100,7 @@ class BlockCounter:
         starts = accumulate((len(part.values) for part in parts), initial=0)
         indices = np.concatenate([part.indices + start for part, start in zip(parts, starts, strict=False)])
         distortions = [sum((part.masked.distortions[j] for part in parts), Distortion()) for j in attributes]
-        rejected, styles = rejections(parts), add_styles(part.styles for part in parts)
+        styles = add_styles(part.styles for part in parts)
         for start, end in _ranges(batch, len(records)):
             rows = np.arange(*np.searchsorted(indices, [start, end]))
             before, after, has_sums = batch.take(rows), masked.take(rows), start == 0
@@ -112,11 +110,9 @@ class BlockCounter:
                 first_offset=records.offsets[start],
                 last_offset=records.offsets[end - 1],
                 timestamp=max(records.timestamps[start:end]),
-                statistics_version=version,
                 original=count_batch(before, self._sizes),
                 masked=count_batch(after, self._sizes),
                 distortions=tuple(distortions if has_sums else [Distortion() for _ in attributes]),
-                rejected=dict(Counter(one.reason for one in rejected_part(rejected, start, end).values())),
                 unchanged=int(np.count_nonzero(unchanged_records(before, after))),
                 styles=tuple(styles if has_sums else [StyleCounts() for _ in styles]),
             )
@@ -136,18 +132,18 @@ def _ranges(batch: Batch, size: int) -> Iterator[tuple[int, int]]:
 
 
 def merge_blocks(blocks: Sequence[Block]) -> Block:
-    """Merge the blocks of consecutive records of one partition, at least one, into one block."""
+    """Merge the blocks of one partition, at least one, into one block. It has the place of all of them together."""
     if len(blocks) == 1:
         return blocks[0]
     columns = zip(*(block.distortions for block in blocks), strict=True)
     return replace(
         blocks[0],
-        last_offset=blocks[-1].last_offset,
+        first_offset=min(block.first_offset for block in blocks),
+        last_offset=max(block.last_offset for block in blocks),
         timestamp=max(block.timestamp for block in blocks),
         original=merge(block.original for block in blocks),
         masked=merge(block.masked for block in blocks),
         distortions=tuple(sum(column, Distortion()) for column in columns),
-        rejected=dict(sum((Counter(block.rejected) for block in blocks), Counter[str]())),
         unchanged=sum(block.unchanged for block in blocks),
         styles=add_styles(block.styles for block in blocks),
     )

@@ -11,11 +11,12 @@ A reference keeps its kind and the type of what it refers to (``Patient/17`` bec
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
+from uuid import UUID
 
 from stream_masker.errors import ConfigurationError
 from stream_masker.pipeline.formats import Form, Write
@@ -45,12 +46,8 @@ R4_TYPES: Final = frozenset(_NAMES.split())
 products and interfaces, which are about no patient."""
 
 UUID_PREFIX: Final = "urn:uuid:"
-OID_PREFIX: Final = "urn:oid:"
-UUID_OID: Final = "2.25."
-"""The arc of object identifiers that are made from UUIDs (ITU-T X.667)."""
-
 _REFERENCE: Final = re.compile(
-    r"""(?P<prefix>urn:uuid:|urn:oid:|\#) (?P<own>.*)
+    r"""(?P<prefix>urn:uuid:|\#) (?P<own>.*)
     | (?:https?://[^?#]*/)? (?P<type>[A-Za-z]+)/ (?P<id>[A-Za-z0-9.-]{1,64}) (?:/_history/[A-Za-z0-9.-]{1,64})?
     | (?P<searched>[A-Za-z]+)\? (?P<condition>.+)""",
     re.DOTALL | re.VERBOSE,
@@ -61,8 +58,10 @@ _SYSTEM: Final = re.compile(r"(?:https?://|urn:)[A-Za-z0-9./:_-]*")
 
 
 class Reference(NamedTuple):
-    """A reference: what stays of it (``Patient/``, ``Patient?``, ``urn:uuid:``, ``urn:oid:``, ``#`` or nothing), and
-    the id, or behind ``?`` the condition."""
+    """A reference: what stays of it (``Patient/``, ``Patient?``, ``urn:uuid:``, ``#`` or nothing), and the id.
+
+    Behind ``?``, it is the condition.
+    """
 
     prefix: str
     id: str
@@ -97,11 +96,7 @@ def masked_reference(text: str, pseudonym: Callable[[bytes], str]) -> str:
     if prefix.endswith("?"):
         return prefix + "&".join(_masked_parameter(part, pseudonym) for part in own_id.split("&"))
     digits = pseudonym(own_id.encode())
-    if prefix == OID_PREFIX:
-        return f"{prefix}{UUID_OID}{int(digits, 16)}"
-    if prefix == UUID_PREFIX or _UUID.fullmatch(own_id):
-        digits = f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
-    return prefix + digits
+    return prefix + (str(UUID(digits)) if prefix == UUID_PREFIX or _UUID.fullmatch(own_id) else digits)
 
 
 def _masked_parameter(part: str, pseudonym: Callable[[bytes], str]) -> str:
@@ -134,7 +129,6 @@ PATIENT_KEY: Final = "patient"
 
 TYPE_PATH: Final = Path("Bundle.resourceType", (NameStep("resourceType"),))
 _SUBJECTS: Final = ("subject", "patient", "beneficiary")
-_PATIENT_PREFIXES: Final = ("Patient/", "Patient?", UUID_PREFIX, OID_PREFIX)
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,34 +231,18 @@ def _text(value: JsonValue, member: str) -> str | None:
 
 
 def patients_of(bundle: Document) -> set[str]:
-    """Return the ids of the patients that a Bundle's resources are about."""
-    ids: dict[str, str] = {}
-    others = set()
+    """Return the ids of the patients that a Bundle's resources are about.
+
+    In a Bundle with a resource of type Patient, references by ``urn:uuid:`` or a condition name no other patient.
+    """
+    ids, named = dict[str, str](), set[Reference]()
     for entry in _entries(bundle):
-        url = _text(entry, "fullUrl")
-        url_id = None if url is None else parse_reference(url).id
-        if _type_of(entry.get("resource")) != "Patient":
-            others.add(url_id)
-        elif (patient_id := _text(entry["resource"], "id") or url_id) is not None:
-            ids |= {patient_id: patient_id, url_id or patient_id: patient_id}
-            ids |= dict.fromkeys(_conditions(entry["resource"]), patient_id)
-    return {*ids.values(), *(ids.get(key, key) for key in _subjects(bundle) if key in ids or key not in others)}
-
-
-def _conditions(resource: Document) -> Iterator[str]:
-    """Yield the conditions by which a reference may name a resource, one for each of its identifiers."""
-    identifiers = resource.get("identifier")
-    for identifier in identifiers if isinstance(identifiers, list) else ():
-        system, value = _text(identifier, "system"), _text(identifier, "value")
-        if value is not None:
-            yield f"identifier={value}" if system is None else f"identifier={system}|{value}"
-
-
-def _subjects(bundle: Document) -> Iterator[str]:
-    """Yield the ids of the patients that the resources of a Bundle refer to."""
-    for entry in _entries(bundle):
-        resource = entry.get("resource")
-        for subject in [resource.get(member) for member in _SUBJECTS] if isinstance(resource, dict) else ():
-            text = _text(subject, "reference")
-            if text is not None and (reference := parse_reference(text)).prefix in _PATIENT_PREFIXES:
-                yield reference.id
+        resource, url = entry.get("resource"), _text(entry, "fullUrl")
+        if _type_of(resource) == "Patient":
+            url_id = None if url is None else parse_reference(url).id
+            if (own := _text(resource, "id") or url_id) is not None:
+                ids |= {own: own, url_id or own: own}
+        subjects = [resource.get(member) for member in _SUBJECTS] if isinstance(resource, dict) else []
+        named |= {parse_reference(_text(subject, "reference") or "") for subject in subjects}
+    prefixes = ("Patient/",) if ids else ("Patient/", "Patient?", UUID_PREFIX)
+    return {*ids.values(), *(ids.get(one.id, one.id) for one in named if one.prefix in prefixes)}

@@ -2,7 +2,7 @@
 
 A message is the document ``{"DG1": [{"#": 3, "3": [{"1": {"1": "E11.9"}}]}]}``. Segments, repetitions, components and
 subcomponents are on levels of their own, whether or not they repeat. The value ``""``, by which a sender deletes a
-value, is null.
+value, is null. Escape sequences stay as they are.
 
 In paths, ``DG1[*].3.1`` is segment, field, component, and if needed subcomponent. A path without ``[*]`` or ``[0]``
 selects all segments of the name and all repetitions of the field, so ``DG1.3.1`` and ``DG1[*].3[*].1`` are the same. A
@@ -19,6 +19,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import lru_cache
+from itertools import zip_longest
 from operator import itemgetter
 from typing import Any, Final
 
@@ -37,62 +38,52 @@ HEADER_FIELDS: Final = ("9", "11", "12", "18")
 
 _SEGMENT: Final = re.compile(r"[A-Z][A-Z0-9]{2}")
 _NUMBER: Final = re.compile(r"[1-9][0-9]{0,3}")
-_FORM: Final = re.compile(r"S\[?(?:N\[?N{0,2})?")
-"""The steps of a path: a segment, a field, a component and a subcomponent; the first two may have a selector."""
+_FORM: Final = re.compile(r"S\[?(?:N[\[F]?N{0,2})?")
+"""The steps of a path: a segment, a field, a component and a subcomponent; the first two may have a selector, and the
+field a filter of its repetitions."""
 
 _EVERY_FIELD: Final = frozenset(map(str, range(1, 10_000)))
 _NO_FIELD: Final = frozenset[str]()
-_ONE: Final = frozenset("1")
+_FIRST: Final = frozenset("1")
 
 _DELETED: Final = '""'
 _CHARSET_FIELD: Final = 18
-_CHARACTER_SETS: Final = {
-    "8859/1": "latin-1",
-    "8859/15": "iso8859-15",
-    "8859/2": "iso8859-2",
-    "WINDOWS-1252": "cp1252",
-}
-"""The character sets of MSH-18 that are not UTF-8 or a part of it."""
+_ISO_CHARSET: Final = re.compile(rb"8859/(\d{1,2})")
 
 
 def hl7_path(path: Path, *, first: bool = False, whole: bool = False) -> Path:
-    """Return the path into the JSON of a message. Raises ConfigurationError for a path of another form.
+    """Return the path into the document of a message. Raises ConfigurationError for a path of another form.
 
     ``first``: select the first segment and repetition. ``whole``: a path that ends at a segment, a field or a component
     selects all of it; otherwise it is continued to the first subcomponent.
     """
-    names = [step for step in path.steps if isinstance(step, NameStep)]
-    if not _FORM.fullmatch("".join(map(_kind, path.steps))) or not (whole or names[1:]):
+    if not _FORM.fullmatch("".join(map(_kind, path.steps))) or not (whole or path.steps[1:]):
         raise ConfigurationError(
             f"path {path.text!r}: with records: hl7v2, a path is a segment, a field and a component, such as PID.3.1 "
             "or DG1[*].3.1"
         )
-    rest, steps = list(path.steps), list[Step]()
-    for name in names[:2]:
-        rest.remove(name)
-        selector: Step = IndexStep(0) if first else EachStep()
-        if rest and not isinstance(rest[0], NameStep):
-            selector = rest.pop(0)
-        if isinstance(selector, FilterStep):  # it compares a component
-            selector = replace(selector, field=(*selector.field, "1"))
-        steps += [name, selector]
-    if whole and len(names) == 2:
-        steps.pop()
-    return Path(path.text, (*steps, *(rest if whole else (rest + [NameStep("1")] * 2)[:2])))
+    names, steps = 0, list[Step]()
+    for step, following in zip_longest(path.steps, path.steps[1:]):
+        names += isinstance(step, NameStep)
+        # A filter compares the first subcomponent of a component.
+        steps.append(replace(step, field=(*step.field, "1")) if isinstance(step, FilterStep) else step)
+        is_selected = isinstance(step, NameStep) and names <= 2 and isinstance(following, NameStep | None)
+        if is_selected and not (whole and names == 2 and following is None):
+            steps.append(IndexStep(0) if first else EachStep())
+    return Path(path.text, (*steps, *([] if whole else [NameStep("1")] * (4 - names))))
 
 
 def _kind(step: Step) -> str:
-    if not isinstance(step, NameStep):
-        return "["
-    return "S" if _SEGMENT.fullmatch(step.key) else "N" if _NUMBER.fullmatch(step.key) else "?"
+    if isinstance(step, NameStep):
+        return "S" if _SEGMENT.fullmatch(step.key) else "N" if _NUMBER.fullmatch(step.key) else "?"
+    return "F" if isinstance(step, FilterStep) else "["
 
 
 def kept_paths(segments: Sequence[str]) -> Iterator[Path]:
     """Yield the paths that are kept so that a message with these segments is valid: their order, and the header."""
-    for name in dict.fromkeys((HEADER, *segments)):
-        yield Path(f"{name}.{PLACE}", (NameStep(name), EachStep(), NameStep(PLACE)))
-    for field in HEADER_FIELDS:
-        yield Path(f"{HEADER}.{field}", (NameStep(HEADER), EachStep(), NameStep(field)))
+    fields = [(name, PLACE) for name in dict.fromkeys((HEADER, *segments))]
+    for name, field in (*fields, *((HEADER, field) for field in HEADER_FIELDS)):
+        yield Path(f"{name}.{field}", (NameStep(name), EachStep(), NameStep(field)))
 
 
 class Delimiters:
@@ -101,28 +92,19 @@ class Delimiters:
     def __init__(self, marks: str) -> None:
         self.field, component, self.repetition, escape, subcomponent = tuple(marks)
         self.header, self._levels = marks[1:], (component, subcomponent)
-        self._characters = {f"{escape}{letter}{escape}": mark for letter, mark in zip("FSRET", marks, strict=True)}
-        self._sequences = {mark: sequence for sequence, mark in self._characters.items()}
-        self._escaped = re.compile("|".join(map(re.escape, self._characters)))
-        self._is_one_value = re.compile(f"[^{re.escape(marks)}]*").fullmatch
+        self._sequences = {mark: f"{escape}{letter}{escape}" for letter, mark in zip("FSRET", marks, strict=True)}
         escape = re.escape(escape)
-        others = rf"(?:\.[A-Za-z]{{2}}[^{escape}]*|[HN]|[CMZX][^{escape}]*)"
-        self._special = re.compile(f"{escape}{others}{escape}|[\r\n]+|[{re.escape(marks)}]")
+        sequence = rf"{escape}(?:[FSRETHN]|\.[A-Za-z]{{2}}[^{escape}]*|[CMZX][^{escape}]*){escape}"
+        self._special = re.compile(rf"{sequence}|[\r\n]+|[{re.escape(marks)}]")
 
     def parsed(self, field: str) -> list[Document]:
         """Return the components of each repetition of a field; those without a value are left out."""
-        if self._is_one_value(field):
-            return [{"1": {"1": None if field == _DELETED else field}}]
         return [self._split(repetition, *self._levels) for repetition in field.split(self.repetition)]
 
     def _split(self, text: str, mark: str = "", *below: str) -> Any:
         if not mark:
-            return None if text == _DELETED else self.unescaped(text)
+            return None if text == _DELETED else text
         return {str(k): self._split(part, *below) for k, part in enumerate(text.split(mark), start=1) if part}
-
-    def unescaped(self, text: str) -> str:
-        """Return a text with the delimiters that its escape sequences stand for; other sequences stay."""
-        return self._escaped.sub(lambda match: self._characters[match[0]], text)
 
     def joined(self, field: Any) -> str:
         """Return the text of a field that ``parsed`` returned, or of one that is a text."""
@@ -132,13 +114,13 @@ class Delimiters:
 
     def _join(self, value: Any, mark: str = "", *below: str) -> str:
         if isinstance(value, dict):
-            if value.keys() == _ONE:
+            if value.keys() == _FIRST:
                 return self._join(value["1"], *below)
             return _numbered(mark, ((number, self._join(part, *below)) for number, part in value.items()))
         return _DELETED if value is None else self._special.sub(self._written, str(value))
 
     def _written(self, match: re.Match[str]) -> str:
-        """Return the escape sequence of a delimiter, and a space for line breaks. Other sequences stay."""
+        """Return the escape sequence of a delimiter, and a space for line breaks. Escape sequences stay."""
         return " " if match[0].isspace() else self._sequences.get(match[0], match[0])
 
 
@@ -168,11 +150,8 @@ class Hl7Format(RecordFormat):
         """Return the format in which only the fields in these paths are parsed."""
         parsed = defaultdict[str, set[str]](set)
         for path in paths:
-            segment, *rest = path.steps
-            fields = [step.key for step in rest if isinstance(step, NameStep)]
-            compared = [step.field[0] for step in rest[:1] if isinstance(step, FilterStep)]
-            if isinstance(segment, NameStep):
-                parsed[segment.key].update(fields[:1] or _EVERY_FIELD, compared)
+            segment, *fields = (step.key for step in path.steps if isinstance(step, NameStep))
+            parsed[segment].update(fields[:1] or _EVERY_FIELD)
         return Hl7Format(parsed)
 
     def decode(self, value: bytes) -> tuple[Document, Write]:
@@ -205,14 +184,13 @@ class Hl7Format(RecordFormat):
 
 
 def _decoded(value: bytes) -> tuple[str, str]:
-    """Return the text of a message and its character set: that of MSH-18, otherwise UTF-8 or Windows-1252."""
-    fields = value.split(b"\r", 1)[0].split(b"\n", 1)[0].split(value[3:4] or b"|")
-    named = fields[_CHARSET_FIELD - 1] if len(fields) >= _CHARSET_FIELD else b""
-    name = named.split(value[5:6] or b"~")[0].decode("ascii", errors="replace").strip().upper()
-    for each in (_CHARACTER_SETS[name],) if name in _CHARACTER_SETS else ("utf-8", "cp1252"):
+    """Return the text of a message and its character set: that of ISO 8859 in MSH-18, or UTF-8, or Windows-1252."""
+    fields = value.split(b"\r", 1)[0].split(b"\n", 1)[0].split(value[3:4] or b"|", _CHARSET_FIELD)
+    named = _ISO_CHARSET.match(fields[_CHARSET_FIELD - 1]) if len(fields) >= _CHARSET_FIELD else None
+    for charset in ("utf-8", "cp1252") if named is None else (f"iso8859-{named[1].decode()}",):
         try:
-            return value.decode(each), each
-        except UnicodeDecodeError:
+            return value.decode(charset), charset
+        except (UnicodeDecodeError, LookupError):
             continue
     raise RecordRejectedError(Reason.NOT_UTF8)
 

@@ -133,7 +133,7 @@ class RecordMasker:
             headers=self._headers(records, statistics_version),
             timestamps=records.timestamps,
             rejected=rejections(parts),
-            blocks=list(self._counter.blocks(topic, partition, statistics_version, records, parts)) if size else [],
+            blocks=list(self._counter.blocks(topic, partition, records, parts)) if size else [],
             emptied=sum((Counter(part.emptied) for part in parts), Counter()),
             suppressed=self._by_policy("suppress", lost),
             generalized=self._by_policy("ancestor", unknown - lost),

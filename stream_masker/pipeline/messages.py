@@ -31,8 +31,8 @@ JsonObject: TypeAlias = dict[str, Any]
 MESSAGE_FORMAT: Final = 1
 """The format of all JSON messages of stream-masker. Readers refuse any other."""
 
-KEYED: Final = ("pairs", "lengths", "events", "lacking")
-"""The fields of ``Counts`` that map positions of attributes to counts; as texts, positions are separated by commas."""
+KEYED: Final = ("pairs", "events", "lacking")
+"""The fields of ``Counts`` whose keys are tuples of attributes' numbers; as texts, these are separated by commas."""
 
 StatisticsSource: TypeAlias = Literal["bootstrap", "blocks", "file"]
 
@@ -58,11 +58,10 @@ def encode_block(block: Block, taxonomies: Taxonomies, context: Context = NO_CON
 
 
 def _counts(counts: Counts) -> JsonObject:
-    """Return the fields of counts, with the keys of mappings as texts."""
-    message = _fields(counts) | {"contexts": {str(number): _counts(part) for number, part in counts.contexts.items()}}
+    """Return the fields of counts, with texts instead of tuples as keys."""
+    message = _fields(counts) | {"contexts": {number: _counts(part) for number, part in counts.contexts.items()}}
     for name in KEYED:
-        keys = (key if isinstance(key, tuple) else (key,) for key in message[name])
-        message[name] = {",".join(map(str, key)): each for key, each in zip(keys, message[name].values(), strict=True)}
+        message[name] = {",".join(map(str, key)): each for key, each in message[name].items()}
     return message
 
 
@@ -79,17 +78,12 @@ def decode_block(raw: bytes, taxonomies: Taxonomies, context: Context = NO_CONTE
 
 
 def _read_counts(data: JsonObject) -> Counts:
+    read: JsonObject = {"values": tuple(map(_read_sparse, data["values"]))}
+    read["lengths"] = {int(j): _read_sparse(each) for j, each in data["lengths"].items()}
+    read["contexts"] = {int(number): _read_counts(part) for number, part in data["contexts"].items()}
     for name in KEYED:
-        data[name] = {tuple(map(int, key.split(","))): _read_sparse(each) for key, each in data[name].items()}
-    return Counts(
-        records=data["records"],
-        values=tuple(map(_read_sparse, data["values"])),
-        pairs=data["pairs"],
-        lengths={j: each for (j,), each in data["lengths"].items()},
-        events=data["events"],
-        lacking=data["lacking"],
-        contexts={int(number): _read_counts(part) for number, part in data["contexts"].items()},
-    )
+        read[name] = {tuple(map(int, key.split(","))): _read_sparse(each) for key, each in data[name].items()}
+    return Counts(**{**data, **read})
 
 
 def _read_sparse(data: JsonObject) -> SparseCounts:
@@ -99,11 +93,10 @@ def _read_sparse(data: JsonObject) -> SparseCounts:
 
 @dataclass(frozen=True, slots=True)
 class BlockRange:
-    """A range of offsets on the calibration topic, ``first`` to ``last``, with ``count`` blocks in the window."""
+    """A range of offsets on the calibration topic, ``first`` to ``last``."""
 
     first: int
     last: int
-    count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,21 +165,14 @@ def encode_rejection(rejected: Rejected, *, topic: str, partition: int) -> bytes
     return orjson.dumps({"format": MESSAGE_FORMAT, **place, **blamed})
 
 
-def decode_rejection(raw: bytes) -> tuple[str, int, Rejected]:
-    """Return (topic, partition, rejection). Raises StatisticsError for anything else."""
-    with _decoding("rejection"):
-        data = _object(raw)
-        _require(isinstance(data["offset"], int) and isinstance(data["reason"], str), "offset")
-        return data["topic"], data["partition"], Rejected(data["offset"], data["reason"], data.get("field"))
-
-
 def _fields(message: Any) -> JsonObject:
     return {each.name: getattr(message, each.name) for each in fields(message)}
 
 
 def _dumps(message: Any, **changed: Any) -> bytes:
     """Return the fields of a message as JSON, and those that are changed or added."""
-    return orjson.dumps({"format": MESSAGE_FORMAT, **_fields(message), **changed}, option=orjson.OPT_SERIALIZE_NUMPY)
+    option = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
+    return orjson.dumps({"format": MESSAGE_FORMAT, **_fields(message), **changed}, option=option)
 
 
 def _object(raw: bytes) -> JsonObject:

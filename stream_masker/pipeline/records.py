@@ -90,10 +90,9 @@ RecordOutcome: TypeAlias = Masked | Rejected
 class Block:
     """The counts of consecutive records of one partition. They do not show which value replaced which.
 
-    original, masked: the counts before and after masking; distortions: one for each attribute; rejected: the number of
-    rejected records by reason; timestamp: of the latest record, in milliseconds since the epoch; styles: those of the
-    original codes of each attribute, empty if they were not counted; unchanged: the number of counted records that
-    have a value, none of which masking changed.
+    original, masked: the counts before and after masking; distortions: one for each attribute; timestamp: of the latest
+    record, in milliseconds since the epoch; styles: those of the original codes of each attribute, empty if they were
+    not counted; unchanged: the number of counted records that have a value, none of which masking changed.
     """
 
     topic: str
@@ -101,11 +100,9 @@ class Block:
     first_offset: int
     last_offset: int
     timestamp: int
-    statistics_version: int
     original: Counts
     masked: Counts
     distortions: tuple[Distortion, ...]
-    rejected: Mapping[str, int]
     styles: tuple[StyleCounts, ...] = ()
     unchanged: int = 0
 

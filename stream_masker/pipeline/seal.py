@@ -1,9 +1,9 @@
 """Encryption and authentication of the internal topics, a layer around the bytes of a message.
 
 An envelope is ``SEAL_MAGIC``, the id of the secret (8 bytes), a random salt (32 bytes), and the content encrypted with
-AES-256-GCM, which ends with a tag of 16 bytes. Cipher key and nonce derive from the secret, the topic and the salt, so
-no nonce is used twice with one key. The associated data are the topic and the message's key: a message is valid under
-its own key only. The content is the message, compressed because encrypted bytes cannot be.
+AES-256-GCM, which ends with a tag of 16 bytes. Cipher key and nonce derive from the secret and the salt, so no nonce is
+used twice with one key. The associated data are the topic and the message's key: a message is valid in its own topic
+and under its own key only. The content is the message, compressed because encrypted bytes cannot be.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ SEAL_MAGIC: Final = b"\x00SM\x01"
 """The first bytes of an envelope: no JSON text starts with them. The last byte is the version of the format."""
 
 KEY_ID_BYTES: Final = 8
+HEADER_BYTES: Final = len(SEAL_MAGIC) + KEY_ID_BYTES
 SALT_BYTES: Final = 32
 CIPHER_KEY_BYTES: Final = 32
 NONCE_BYTES: Final = 12
@@ -69,44 +70,42 @@ class TopicSeal:
 
     def __init__(self, topic: str, secrets: Sequence[bytes]) -> None:
         self.topic = topic
-        self._bound = len(topic.encode()).to_bytes(4, "little") + topic.encode()
-        self._keys = {key_id(secret): _topic_key(secret, topic) for secret in secrets}
+        self._secrets = {key_id(secret): secret for secret in secrets}
 
     @property
     def key_ids(self) -> list[str]:
         """The ids of all secrets in hexadecimal, that of the current one first."""
-        return [identity.hex() for identity in self._keys]
+        return [identity.hex() for identity in self._secrets]
 
     def seal(self, key: bytes, message: bytes) -> bytes:
         """Return the envelope of a message for its key."""
-        (identity, topic_key), salt = next(iter(self._keys.items())), os.urandom(SALT_BYTES)
-        cipher, nonce = _cipher(topic_key, salt)
+        (identity, secret), salt = next(iter(self._secrets.items())), os.urandom(SALT_BYTES)
+        cipher, nonce = _cipher(secret, salt)
         header, content = SEAL_MAGIC + identity, bytes(cramjam.zstd.compress(message, COMPRESSION_LEVEL))
-        return header + salt + cipher.encrypt(nonce, content, header + self._bound + key)
+        return header + salt + cipher.encrypt(nonce, content, self._associated(header, key))
 
     def open(self, key: bytes | None, sealed: bytes) -> bytes:
         """Open what ``seal`` returns. Raises SealError for a message that is not authentic."""
         if not sealed.startswith(SEAL_MAGIC):
             raise SealError(RefusalCause.PLAIN)
-        header, rest = sealed[: len(SEAL_MAGIC) + KEY_ID_BYTES], sealed[len(SEAL_MAGIC) + KEY_ID_BYTES :]
-        topic_key = self._keys.get(header[len(SEAL_MAGIC) :])
-        if topic_key is None:
+        header, rest = sealed[:HEADER_BYTES], sealed[HEADER_BYTES:]
+        secret = self._secrets.get(header[len(SEAL_MAGIC) :])
+        if secret is None:
             raise SealError(RefusalCause.UNKNOWN_KEY)
-        cipher, nonce = _cipher(topic_key, rest[:SALT_BYTES])
+        cipher, nonce = _cipher(secret, rest[:SALT_BYTES])
         try:
-            content = cipher.decrypt(nonce, rest[SALT_BYTES:], header + self._bound + (key or b""))
+            content = cipher.decrypt(nonce, rest[SALT_BYTES:], self._associated(header, key or b""))
         except InvalidTag:
             raise SealError(RefusalCause.FORGED) from None
         return bytes(cramjam.zstd.decompress(content))
 
+    def _associated(self, header: bytes, key: bytes) -> bytes:
+        """Return the associated data of a message; no topic's name has a zero byte."""
+        return header + self.topic.encode() + b"\0" + key
 
-def _topic_key(secret: bytes, topic: str) -> bytes:
-    key = checked_secret(secret)
-    return hashlib.blake2b(topic.encode(), digest_size=32, key=key, person=b"masker-topic").digest()
 
-
-def _cipher(topic_key: bytes, salt: bytes) -> tuple[AESGCM, bytes]:
+def _cipher(secret: bytes, salt: bytes) -> tuple[AESGCM, bytes]:
     """Return the cipher of one message and its nonce."""
-    size = CIPHER_KEY_BYTES + NONCE_BYTES
-    derived = hashlib.blake2b(salt, digest_size=size, key=topic_key, person=b"masker-message").digest()
+    size, key = CIPHER_KEY_BYTES + NONCE_BYTES, checked_secret(secret)
+    derived = hashlib.blake2b(salt, digest_size=size, key=key, person=b"masker-message").digest()
     return AESGCM(derived[:CIPHER_KEY_BYTES]), derived[CIPHER_KEY_BYTES:]

@@ -6,7 +6,7 @@ import copy
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.risk.law import expected_masks
@@ -26,31 +26,18 @@ COMPARISONS: Final = 3
 """The verdicts of a version: on its drift from the previous one and from the baseline, and on its masks."""
 
 
-class LabelledConcept(NamedTuple):
-    """A concept's id and label."""
+def shown(exact: Statistics, taxonomies: Taxonomies, least: int) -> Statistics:
+    """Return statistics as people may see them: without counts of single concepts, and without shares of few values.
 
-    concept: str
-    label: str
-
-
-class Shown(NamedTuple):
-    """Statistics that people may see; means: sMean of the attributes of which enough values are sMean or below it."""
-
-    statistics: Statistics
-    means: Mapping[str, LabelledConcept]
-
-
-def shown(exact: Statistics, taxonomies: Taxonomies, least: int) -> Shown:
-    """Return the figures of a window without counts of single concepts, and without means of few values.
-
-    ``least``: the number of values of which people may know. Figures of a whole window, such as sVar, are exact.
+    ``least``: the number of values of which people may know. sMean is an empty text if fewer values are of it or below
+    it. Figures of a whole window, such as sVar, are exact.
     """
     means = {}
     for name, values in exact.values.items():
         tau, mean = taxonomies[name], exact.mean[name]
-        if sum(rows for code, rows in values.items() if mean in tau.ancestors_of(code)) >= least:
-            means[name] = LabelledConcept(mean, tau.label(mean))
-    return Shown(replace(exact, values={}), means)
+        of_mean = sum(rows for code, rows in values.items() if mean in tau.ancestors_of(code))
+        means[name] = mean if of_mean >= least else ""
+    return replace(exact, mean=means, values={})
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +119,7 @@ class Publish:
     """
 
     message: StatisticsMessage
-    shown: Mapping[DataKind, Shown]
+    shown: Mapping[DataKind, Statistics]
     previous: Drift | None
     baseline: Drift | None
     expired: tuple[int, ...]
@@ -144,11 +131,14 @@ class Publish:
     @property
     def report(self) -> dict[str, Any]:
         """The message on the drift topic, JSON-serialisable: drift and utility are None where there is none."""
-        blocks, found = self.message.blocks, {"previous": self.previous, "baseline": self.baseline}
-        figures = {name: one and one.to_dict() for name, one in {**found, "utility": self.utility}.items()}
-        window = {"records": self.shown["original"].statistics.records, "blocks": blocks.count if blocks else 0}
-        version, published = self.message.version, self.message.published
-        return {"format": MESSAGE_FORMAT, "version": version, "published": published, **figures, "window": window}
+        found = {"previous": self.previous, "baseline": self.baseline, "utility": self.utility}
+        return {
+            "format": MESSAGE_FORMAT,
+            "version": self.message.version,
+            "published": self.message.published,
+            **{name: one and one.to_dict() for name, one in found.items()},
+            "window": {"records": self.shown["original"].records},
+        }
 
 
 class VersionPlanner:
@@ -162,21 +152,23 @@ class VersionPlanner:
         self.subject = subject
         self.history = history
         self._guessed: Mapping[str, float] | None = None if history.latest is None else history.latest.guessed
-        self._mechanism = copy.copy(subject.mechanism)
-        if history.baseline is not None and not self._restore(history.baseline):
+        if self._restored(history.baseline) is None:
             history.baseline = None
-        self._mechanism = copy.copy(subject.mechanism)
-        if history.latest is not None and not self._restore(history.latest):
+        restored = self._restored(history.latest)
+        if history.latest is not None and restored is None:
             history.latest, history.refused = None, history.refused + 1
+        self._mechanism = restored or copy.copy(subject.mechanism)
 
-    def _restore(self, message: StatisticsMessage) -> bool:
-        """Put the statistics of a version in force; return whether masking and the drift can use them."""
+    def _restored(self, message: StatisticsMessage | None) -> Mechanism | None:
+        """Return a mechanism with the statistics of a version in force; None without a version that it can use."""
+        if message is None:
+            return None
+        mechanism = copy.copy(self.subject.mechanism)
         try:
-            self._drift(message.statistics, message)
-            self._mechanism.restore(message.snapshot)
+            mechanism.restore(message.snapshot)
         except Exception:  # noqa: BLE001 - of any defect
-            return False
-        return True
+            return None
+        return mechanism if mechanism.statistics.version == message.version else None
 
     def on_window(self, window: Window, now: int) -> Publish:
         """Return the next version, from a window of blocks. now: milliseconds since the epoch.
@@ -185,50 +177,43 @@ class VersionPlanner:
         """
         total = window.total
         original, masked = self._compute(total.original), self._masked(total.masked)
-        figures: dict[DataKind, Shown] = {"original": self.shown(original)}
-        kept = None
-        if masked is not None:
-            figures["masked"] = self.shown(masked)
-            kept = utility(
-                original,
-                masked,
-                total.distortions,
-                self.subject.alpha,
-                self._mechanism.distances,
-                expected=self._expected(original, total.original),
-                counts=total.masked,
-                comparisons=COMPARISONS,
-            )
-        masking, styles = dict(zip(self._mechanism.attributes, total.distortions, strict=True)), total.styles
-        return replace(
-            self._publish(original, now, "blocks", total.original, styles=self._learned(styles), blocks=window.range),
-            shown=figures,
-            utility=kept,
+        publish = self._publish(original, now, "blocks", self._learned(total.styles), total.original, window.range)
+        masking = dict(zip(self._mechanism.attributes, total.distortions, strict=True))
+        publish = replace(
+            publish,
             unchanged={name: each.share(each.unchanged) for name, each in masking.items()},
-            unchanged_records=total.unchanged / max(window.records, 1),
+            unchanged_records=total.unchanged / total.original.records,
         )
+        if masked is None:
+            return publish
+        kept = utility(
+            original,
+            masked,
+            total.distortions,
+            self.subject.alpha,
+            self._mechanism.distances,
+            expected=self._expected(original, total.original),
+            counts=total.masked,
+            comparisons=COMPARISONS,
+        )
+        return replace(publish, shown={**publish.shown, "masked": self.shown(masked)}, utility=kept)
 
     def on_sample(self, counts: Counts, now: int, styles: Sequence[StyleCounts] = ()) -> Publish:
         """Return the first version, from a sample of the input. Raises StatisticsError as ``on_window`` does."""
-        return self._publish(self._compute(counts), now, "bootstrap", counts, styles=self._learned(styles))
+        return self._publish(self._compute(counts), now, "bootstrap", self._learned(styles), counts)
 
     def on_snapshot(self, snapshot: StatisticsMessage, now: int, *, baseline: bool = False) -> Publish:
-        """Return the next version, with the statistics, styles and chances of one that was not published.
+        """Return the next version, with the statistics, styles and chances of another message.
 
-        ``baseline``: whether drift is measured against it from now on. Raises StatisticsError for another mechanism's.
+        It is one that was not published, or the latest version, which becomes one for the secret that workers must
+        have. ``baseline``: whether drift is measured against it from now on. Raises StatisticsError for another
+        mechanism's.
         """
         self._mechanism.restore(snapshot.snapshot)
         self._guessed = snapshot.guessed
         statistics = replace(self._mechanism.statistics, version=self._next)
-        publish = self._publish(statistics, now, "file", styles=snapshot.styles)
+        publish = self._publish(statistics, now, snapshot.source, snapshot.styles, blocks=snapshot.blocks)
         return replace(publish, message=replace(publish.message, baseline=self._next)) if baseline else publish
-
-    def on_secret(self, now: int) -> Publish:
-        """Return the latest statistics as the next version, with the id of the secret that workers must have."""
-        latest = self.history.latest
-        assert latest is not None, "there is a version if its secret differs"
-        statistics = replace(latest.statistics, version=self._next)
-        return self._publish(statistics, now, latest.source, styles=latest.styles, blocks=latest.blocks)
 
     @property
     def secret_differs(self) -> bool:
@@ -249,7 +234,7 @@ class VersionPlanner:
         self._guessed = {**known, self._mechanism.name: best_guess(version.risk)}
         return version
 
-    def shown(self, exact: Statistics) -> Shown:
+    def shown(self, exact: Statistics) -> Statistics:
         """Return statistics as people may see them."""
         return shown(exact, self.subject.taxonomies, self.subject.min_records)
 
@@ -281,7 +266,7 @@ class VersionPlanner:
     def _expected(self, original: Statistics, counts: Counts) -> Statistics | None:
         """Return the statistics that the window's masks are expected to have; None if they are not known."""
         mechanism = self._mechanism.with_statistics(original, counts)
-        masks = expected_masks(mechanism, counts, [len(d.taxonomy) for d in self._mechanism.distances])
+        masks = expected_masks(mechanism, counts, [len(d.taxonomy) for d in mechanism.distances])
         return None if masks is None else self._masked(masks)
 
     @property
@@ -293,16 +278,12 @@ class VersionPlanner:
         statistics: Statistics,
         now: int,
         source: StatisticsSource,
-        counts: Counts | None = None,
-        *,
         styles: Mapping[str, Style],
+        counts: Counts | None = None,
         blocks: BlockRange | None = None,
     ) -> Publish:
         """Return a version; ``counts``: of its window, None if they are not known."""
         history = self.history
-        baseline = previous = self._drift(statistics, history.latest, counts)
-        if history.baseline is not history.latest:
-            baseline = self._drift(statistics, history.baseline, counts)
         message = StatisticsMessage(
             version=statistics.version,
             configuration=self.subject.configuration,
@@ -315,12 +296,11 @@ class VersionPlanner:
             secret_id=self.subject.secret_id,
             guessed=self._guessed,
         )
+        previous, baseline = (self._drift(statistics, other, counts) for other in (history.latest, history.baseline))
         expired = history.expired(self.subject.keep_versions - 1)
         return Publish(message, {"original": self.shown(statistics)}, previous, baseline, expired, counts)
 
-    def _drift(
-        self, statistics: Statistics, other: StatisticsMessage | None, counts: Counts | None = None
-    ) -> Drift | None:
+    def _drift(self, statistics: Statistics, other: StatisticsMessage | None, counts: Counts | None) -> Drift | None:
         if other is None:
             return None
         distances, least = self._mechanism.distances, self.subject.min_records

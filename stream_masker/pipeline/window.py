@@ -10,6 +10,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from typing import Final, TypeAlias
 
 from stream_masker.pipeline.blocks import merge_blocks
@@ -19,9 +20,8 @@ from stream_masker.pipeline.records import Block
 GROUP_SHARE: Final = 0.01
 """A group of blocks is complete with this share of the window's records, or of its age."""
 
-GROUP_BLOCKS: Final = 1_000
 MAX_GROUPS: Final = 1_000
-"""The most blocks of a group, and the most groups of a window, for blocks without records, which only reject some."""
+"""The most groups of a window, for blocks whose times alternate: each of them may complete a group."""
 
 Partition: TypeAlias = tuple[str, int]
 
@@ -44,7 +44,7 @@ class CalibrationSettings:
 
 @dataclass(frozen=True)
 class Window:
-    """The blocks that statistics are computed from, in the topic's order; at least one.
+    """The blocks that statistics are computed from, at least one.
 
     range: from the offset of the first block to the topic's end at the time. A ``WindowLog`` of the blocks in this
     range has the same window.
@@ -52,10 +52,6 @@ class Window:
 
     blocks: tuple[Block, ...]
     range: BlockRange
-
-    @property
-    def records(self) -> int:
-        return sum(block.original.records for block in self.blocks)
 
     @cached_property
     def total(self) -> Block:
@@ -65,66 +61,52 @@ class Window:
 
 @dataclass(slots=True)
 class BlockGroup:
-    """Consecutive blocks of the topic, the first one at ``offset``.
+    """Consecutive blocks of the topic by partition, the first one at ``offset``.
 
-    While the group grows, each block stands by itself; in a complete one, the blocks of a partition are merged, except
-    for its latest one, so that a window needs memory for at most some hundred groups.
-
-    merged: the number of blocks that are in ``blocks``. earliest, latest: times of blocks in milliseconds.
+    Once the group is complete, the blocks of a partition are merged, so that a window needs memory for at most some
+    hundred groups. earliest, latest: times of blocks in milliseconds.
     """
 
     offset: int
-    blocks: list[Block] = field(default_factory=list)
-    merged: int = 0
+    blocks: dict[Partition, list[Block]] = field(default_factory=dict)
     records: int = 0
     earliest: float = math.inf
     latest: float = -math.inf
-    complete: bool = False
 
     def add(self, block: Block, time: int) -> None:
-        self.blocks.append(block)
-        self.merged += 1
+        self.blocks.setdefault(_partition(block), []).append(block)
         self.records += block.original.records
         self.earliest, self.latest = min(self.earliest, time), max(self.latest, time)
 
-    def close(self, latest: Mapping[Partition, Block]) -> None:
-        """Merge the blocks of each partition, as far as their offsets ascend, except for its latest block.
+    def drop(self, later: Block) -> None:
+        """Remove the blocks that count records of a later block."""
+        own = self.blocks.get(_partition(later), [])
+        kept = [b for b in own if b.last_offset < later.first_offset or later.last_offset < b.first_offset]
+        if len(kept) < len(own):
+            self.blocks[_partition(later)] = kept
+            self.records -= sum(b.original.records for b in own) - sum(b.original.records for b in kept)
+
+    def merge(self, latest: Mapping[Partition, Block]) -> None:
+        """Merge the blocks of each partition, except for the partition's latest block of all.
 
         The transaction of the latest one may have been aborted: a later block then replaces it, and nothing else.
         """
-        runs: list[list[Block]] = []
-        last: dict[Partition, list[Block]] = {}
-        for block in self.blocks:
-            partition = _partition(block)
-            run = last.get(partition)
-            if run is None or run[-1].last_offset >= block.first_offset or latest.get(partition) is block:
-                run = last[partition] = []
-                runs.append(run)
-            run.append(block)
-        self.complete = True
-        self.blocks = [merge_blocks(run) for run in runs]
-
-    def drop(self, block: Block) -> None:
-        """Remove the blocks that overlap a later one."""
-        self.blocks = [other for other in self.blocks if not _overlaps(block, other)]
-        self.records = sum(other.original.records for other in self.blocks)
+        for partition, own in self.blocks.items():
+            last = [block for block in own if block is latest[partition]]
+            others = [block for block in own if block is not latest[partition]]
+            self.blocks[partition] = [*([merge_blocks(others)] if others else []), *last]
 
 
 def _partition(block: Block) -> Partition:
     return block.topic, block.partition
 
 
-def _overlaps(block: Block, other: Block) -> bool:
-    same = _partition(block) == _partition(other)
-    return same and block.first_offset <= other.last_offset and other.first_offset <= block.last_offset
-
-
 class WindowLog:
     """The window over the blocks read so far, and when statistics are due.
 
-    The window has whole groups of blocks: the latest ones that have ``window_records`` records or more together, none
-    of them older than ``window_age`` before the latest time. A later block replaces the earlier ones that count the
-    same records: their workers' transactions were aborted, or the input is masked again.
+    The window has whole groups of blocks: the latest ones that have ``window_records`` records or more together, the
+    first of them not older than ``window_age`` before the latest time. A later block replaces the earlier ones that
+    count the same records: their workers' transactions were aborted, or the input is masked again.
 
     Statistics are due after a block if ``every_records`` records of the window arrived since they were last due, and
     after ``every_seconds`` if any records arrived, but at least ``min_new_records``; never for a window of fewer than
@@ -138,10 +120,14 @@ class WindowLog:
         self.first = first
         self._published = -1 if since is None else since.last
         self._groups: list[BlockGroup] = []
-        self._ends: dict[Partition, int] = {}
         self._latest: dict[Partition, Block] = {}
         self._new = 0
         self._last_due: float | None = None
+
+    @property
+    def records(self) -> int:
+        """The number of records in the window."""
+        return sum(group.records for group in self._groups)
 
     def add(self, offset: int, written: int, block: Block) -> None:
         """Add a block; written: when the block was written, in milliseconds since the epoch.
@@ -152,11 +138,17 @@ class WindowLog:
         if offset <= self.position:
             return
         self.position = offset
-        self._replace(block)
-        if not self._groups or self._groups[-1].complete:
+        for group in self._groups:
+            group.drop(block)
+        if not block.original.records:
+            return
+        if not self._groups or self._is_complete(self._groups[-1]):
             self._groups.append(BlockGroup(offset))
         self._groups[-1].add(block, written if block.timestamp < 0 else min(block.timestamp, written))
-        self._close_group()
+        self._latest[_partition(block)] = block
+        if self._is_complete(self._groups[-1]):
+            for group in self._groups:
+                group.merge(self._latest)
         self._drop_oldest()
         if offset > self._published:
             self._new += block.original.records
@@ -168,50 +160,26 @@ class WindowLog:
         elapsed = now - self._last_due >= self.settings.every_seconds
         least = 1 if self.first else self.settings.min_new_records
         needed = least if elapsed or self.first else max(least, self.settings.every_records)
-        window = self.window() if self._new >= needed else None
-        if window is None or window.records < self.settings.min_records:
+        if self._new < needed or self.records < self.settings.min_records:
             return None
         self._new, self._last_due, self.first = 0, now, False
-        return window
+        return self.window()
 
     def window(self) -> Window | None:
         """Return the current window; None while there is no block."""
-        groups = [group for group in self._groups if not self._is_old(group)]
-        blocks = tuple(block for group in groups for block in group.blocks)
-        if not blocks:
-            return None
-        merged = sum(group.merged for group in groups)
-        return Window(blocks, BlockRange(self._groups[0].offset, self.position, merged))
+        blocks = tuple(chain.from_iterable(own for group in self._groups for own in group.blocks.values()))
+        return Window(blocks, BlockRange(self._groups[0].offset, self.position)) if blocks else None
 
-    def _is_old(self, group: BlockGroup) -> bool:
-        return group.latest < max(each.latest for each in self._groups) - 1000 * self.settings.window_age
-
-    def _replace(self, block: Block) -> None:
-        """Remove earlier blocks of the same records. Nothing overlaps a block after all others of its partition."""
-        partition = _partition(block)
-        if block.first_offset <= self._ends.get(partition, -1):
-            for group in self._groups:
-                group.drop(block)
-        self._ends[partition] = max(block.last_offset, self._ends.get(partition, -1))
-        self._latest[partition] = block
-
-    def _close_group(self) -> None:
-        group, settings = self._groups[-1], self.settings
-        if (
-            group.records >= GROUP_SHARE * settings.window_records
-            or group.latest - group.earliest >= GROUP_SHARE * 1000 * settings.window_age
-            or len(group.blocks) >= GROUP_BLOCKS
-        ):
-            for each in self._groups[-2:]:
-                each.close(self._latest)
+    def _is_complete(self, group: BlockGroup) -> bool:
+        records, age = self.settings.window_records, 1000 * self.settings.window_age
+        return group.records >= GROUP_SHARE * records or group.latest - group.earliest >= GROUP_SHARE * age
 
     def _drop_oldest(self) -> None:
         """Remove the groups that no window needs any more."""
-        groups = self._groups
-        records = sum(group.records for group in groups)
+        groups, records = self._groups, self.records
+        oldest = max(group.latest for group in groups) - 1000 * self.settings.window_age
         while len(groups) > 1 and (
-            self._is_old(groups[0])
-            or not groups[0].blocks
+            groups[0].latest < oldest
             or len(groups) > MAX_GROUPS
             or records - groups[0].records >= self.settings.window_records
         ):

@@ -20,7 +20,7 @@ from confluent_kafka import Consumer, Message, TopicPartition
 
 from stream_masker.errors import ConfigurationError, ServiceError, StatisticsError
 from stream_masker.pipeline.formats import RecordFormat, document_of
-from stream_masker.pipeline.messages import StatisticsMessage, Taxonomies, decode_rejection, decode_statistics
+from stream_masker.pipeline.messages import StatisticsMessage, Taxonomies, decode_statistics, encode_rejection
 from stream_masker.pipeline.reasons import RecordRejectedError
 from stream_masker.pipeline.records import (
     CONFIGURATION_HEADER,
@@ -118,11 +118,11 @@ class _Auditor:
                 break
         return found
 
-    def _rejection(self, location: RecordLocation) -> Rejected | None:
+    def _rejection(self, location: RecordLocation) -> bytes | None:
         """Return the record's rejection, the first one if there are several; None if there is none."""
         key = f"{self._topics.input}:{location.partition}:{location.offset}".encode()
         messages = self._read(self._topics.rejected, partition=location.partition % self._rejected_partitions)
-        return next((decode_rejection(one.value() or b"")[2] for one in messages if one.key() == key), None)
+        return next((message.value() for message in messages if message.key() == key), None)
 
     def _masked(self, location: RecordLocation, timestamp: int) -> Iterator[Message]:
         """Yield the masked records that can belong to the record: same partition and timestamp, in offset order."""
@@ -131,15 +131,17 @@ class _Auditor:
         messages = list(self._read(query.topic, partition=query.partition, start=start)) if start >= 0 else []
         return (message for message in messages if message.timestamp()[1] == timestamp)
 
-    def _judge_rejection(self, location: RecordLocation, record: Message, written: Rejected) -> tuple[bool, str]:
+    def _judge_rejection(self, location: RecordLocation, record: Message, written: bytes) -> tuple[bool, str]:
         """Compare a rejection. It does not depend on statistics, but masking needs some: the newest version is used."""
         version = max(self._versions(), default=0)
         if not version:
             return False, "rejected, but there are no statistics to verify it with"
         derived = self._derive(location, [record], version)
-        matches = isinstance(derived, Rejected) and (derived.reason, derived.field) == (written.reason, written.field)
-        wrong = "" if matches else ", but the configuration gives another outcome"
-        return matches, f"rejected ({written.reason}){wrong}"
+        if isinstance(derived, Rejected):
+            own = encode_rejection(derived, topic=self._topics.input, partition=location.partition)
+            if own == written:
+                return True, f"rejected ({derived.reason})"
+        return False, "rejected, but the configuration gives another outcome"
 
     def _judge_masked(self, location: RecordLocation, record: Message, message: Message) -> tuple[bool, str]:
         headers = dict(message.headers() or ())
@@ -249,13 +251,13 @@ def _record(message: Message, record_format: RecordFormat | None) -> Entry:
 
 def _figures(message: StatisticsMessage, taxonomies: Taxonomies, least: int) -> Entry:
     """Return a version as it may be published."""
-    statistics, means = shown(message.statistics, taxonomies, least)
-    labels = {name: f"{mean.concept} {mean.label}".strip() for name, mean in means.items()}
+    statistics = shown(message.statistics, taxonomies, least)
+    means = {name: f"{mean} {taxonomies[name].label(mean)}".strip() for name, mean in statistics.mean.items() if mean}
     return {
         "version": message.version,
         "source": message.source,
         "records": statistics.records,
-        "mean": {name: labels.get(name) for name in statistics.attributes},
+        "mean": {name: means.get(name) for name in statistics.attributes},
         "variance": dict(statistics.variance),
         "correlation": statistics.correlation.tolist(),
     }

@@ -11,7 +11,7 @@ from stream_masker.pipeline.paths import JsonValue, selected
 from stream_masker.pipeline.plan import Plan
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.build import build_mechanism, build_plan, mechanism_line
-from stream_masker.service.configuration.secret import read_secret, secret_id, topic_seal
+from stream_masker.service.configuration.secret import topic_seal
 from stream_masker.service.files.fields import field_lines
 from stream_masker.service.files.inputs import FileEvent
 from stream_masker.service.files.masking import FileMasking
@@ -38,13 +38,11 @@ def masking_lines(configuration: Configuration) -> Iterator[str]:
 
 
 def secret_lines(configuration: Configuration, warn: Callable[[str], None]) -> Iterator[str]:
-    """Yield the ids of the secret and of the keys of the topics, which derive from it; ``warn`` is called if one is
-    missing.
-    """
+    """Yield the ids of the secret and of earlier ones; ``warn`` is called if one is missing."""
     try:
-        yield f"secret: id {secret_id(read_secret(configuration))}"
-        key, *earlier = topic_seal(configuration, configuration.topics.statistics).key_ids
-        yield f"internal topics: encrypted, key {key}" + (f", also read: {', '.join(earlier)}" if earlier else "")
+        current, *earlier = topic_seal(configuration, configuration.topics.statistics).key_ids
+        also = f"; the internal topics are also read with {', '.join(earlier)}" if earlier else ""
+        yield f"secret: id {current}{also}"
     except ConfigurationError as error:
         warn(str(error))
 

@@ -11,9 +11,8 @@ import resource
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import contextmanager
 from types import FrameType
 from typing import Final, NoReturn, TypeVar
 
@@ -49,21 +48,13 @@ def protect_process() -> None:
         ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
-COLLECTION_BATCHES: Final = 20
-"""The number of batches whose objects may accumulate before a collection; greater than the number in flight."""
-
-MIN_ALLOCATIONS: Final = 100_000
+ALLOCATIONS: Final = 200_000
+"""The objects that may accumulate before garbage is collected: more than the batches in flight have."""
 
 
-@contextmanager
-def infrequent_collections(records: int) -> Iterator[None]:
-    """Let garbage be collected only after some batches with this number of records, within the block."""
-    usual = gc.get_threshold()
-    gc.set_threshold(max(MIN_ALLOCATIONS, COLLECTION_BATCHES * records), *usual[1:])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*usual)
+def collect_rarely() -> None:
+    """Let batches of records cause no collection of garbage: each would look through all their objects."""
+    gc.set_threshold(ALLOCATIONS, *gc.get_threshold()[1:])
 
 
 def exit_at_once() -> NoReturn:

@@ -78,10 +78,10 @@ def measured(rate: int, records: int) -> list[float]:
     fill(log, (decode_block(one, taxonomies) for one in itertools.cycle(raw)), records // size, size)
     full, window = resident(os.getpid()) / MB, log.window()
     assert window is not None
-    assert window.total.original.records == window.total.masked.records == window.records
+    assert window.total.original.records == window.total.masked.records == log.records
     assert len(window.total.distortions) == len(window.total.styles)
     peak = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / MB
-    return [window.range.count, window.records, before, full, peak]
+    return [len(window.blocks), log.records, before, full, peak]
 
 
 def encoded(folder: Path, size: int, records: int) -> list[bytes]:

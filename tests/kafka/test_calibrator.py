@@ -141,23 +141,14 @@ def test_garbage_and_forged_blocks_are_counted_and_change_nothing(stream: Servic
         assert calibrator.metric("blocks_read_total", outcome="refused") == len([*forged, *garbage])
 
 
-def test_a_version_that_its_topic_does_not_accept_is_an_error_that_says_so(service: Service) -> None:
-    service.create(1)
-    service.alter("statistics", max_message_bytes="500")
-    sample = service.folder / "sample.jsonl"
-    sample.write_bytes(b"\n".join(map(value, range(300))))
-    done = service.command("calibrate", str(sample), "--publish", "--quiet", code=1)
-    assert "set its max.message.bytes to" in done.stderr
-    assert not versions(service)
-
-
-def test_an_idle_calibrator_shows_what_another_process_has_published(stream: Service) -> None:
+def test_a_calibrator_goes_on_from_a_baseline_that_another_process_has_published(stream: Service) -> None:
     sample = stream.folder / "sample.jsonl"
     sample.write_bytes(b"\n".join(map(value, range(300))))
     with stream.running("calibrator") as calibrator:
         calibrator.wait(lambda: calibrator.metric("statistics_version") == 1, "the version of the stream")
         stream.command("calibrate", str(sample), "--publish", "--baseline", "--quiet")
-        calibrator.wait(lambda: calibrator.metric("statistics_version") == 2, "the published version")
-        calibrator.wait(lambda: calibrator.metric("window_records") == 300, "its figures")
-        assert calibrator.metric("statistics_published_total") == 0
-    assert versions(stream) == [1, 2], "the idle calibrator has published nothing"
+        mask(stream, range(500))
+        wait(lambda: len(versions(stream)) == 3, "the next version of the blocks")
+        calibrator.wait(calibrator.ready, "readiness")
+    assert versions(stream) == [1, 2, 3]
+    assert reports(stream)[-1]["baseline"]["since"] == 2

@@ -19,7 +19,6 @@ from stream_masker.pipeline.messages import (
     StatisticsMessage,
     block_key,
     decode_block,
-    decode_rejection,
     decode_statistics,
     encode_block,
     encode_rejection,
@@ -44,12 +43,12 @@ def with_original(one: Block, **changed: Any) -> Block:
 KEYED = tuple(replace(c, key_bits=np.full(c.keys.size, 2**63 + 5, np.uint64)) for c in block(0).original.values)
 CONTEXTUAL = with_original(block(0), contexts={1: block(0).original})
 KINDS: dict[str, tuple[Block, dict[str, Any]]] = {
-    "scalars": (replace(block(30), unchanged=2, rejected={"missing": 1}), {}),
+    "scalars": (replace(block(30), unchanged=2), {}),
     "arrays": (array_block(5, [0, 3, 1, 0, 7]), {}),
     "styles": (replace(block(0), styles=(StyleCounts((3,)), StyleCounts())), {}),
     "noise keys": (with_original(block(0), values=KEYED), {}),
     "contexts": (CONTEXTUAL, {"context": CONTEXT}),
-    "no records": (replace(block(0, []), rejected={"not_json": 1}), {}),
+    "no records": (block(0, []), {}),
 }
 
 
@@ -59,7 +58,7 @@ def test_blocks_are_read_as_they_were_written(kind: str) -> None:
     raw = encoded(one, **context)
     read = decode_block(raw, TAXONOMIES, **context)
     assert encoded(read, **context) == raw
-    assert (read.first_offset, read.last_offset, read.rejected) == (one.first_offset, one.last_offset, one.rejected)
+    assert (read.first_offset, read.last_offset) == (one.first_offset, one.last_offset)
     assert read.distortions == one.distortions
     assert all(map(same_counts, read.original.values, one.original.values))
     assert [c.units.tolist() for c in read.original.values] == [c.units.tolist() for c in one.original.values]
@@ -116,7 +115,7 @@ def test_a_wrong_field_of_a_version_is_refused(place: tuple[str | int, ...], wro
 
 @pytest.mark.parametrize("raw", [b"", b"[]", b"null", b"\xff", b"{}", b'{"format": 1}'])
 def test_other_messages_are_refused(raw: bytes) -> None:
-    for decode in (lambda raw: decode_block(raw, TAXONOMIES), decode_statistics, decode_rejection):
+    for decode in (lambda raw: decode_block(raw, TAXONOMIES), decode_statistics):
         with pytest.raises(StatisticsError):
             decode(raw)
 
@@ -126,7 +125,7 @@ VERSION = StatisticsMessage(
     configuration="0123456789abcdef",
     published=5,
     source="blocks",
-    blocks=BlockRange(0, 7, 3),
+    blocks=BlockRange(0, 7),
     baseline=1,
     snapshot={"statistics": {}, "exact": 0.1 + 0.2},
     styles={"one": Style(dot="remove")},
@@ -146,8 +145,8 @@ def test_a_version_needs_the_statistics_of_its_number() -> None:
         _ = VERSION.statistics
 
 
-@pytest.mark.parametrize("field", [None, "a.b"])
-def test_rejections_are_read_as_they_were_written(field: str | None) -> None:
-    raw = encode_rejection(Rejected(7, "missing", field), topic="discharges", partition=2)
-    assert decode_rejection(raw) == ("discharges", 2, Rejected(7, "missing", field))
-    assert (b"field" in raw) is (field is not None)
+def test_a_rejection_tells_reason_and_place_and_the_field_that_is_to_blame() -> None:
+    told = {"format": 1, "reason": "missing", "topic": "discharges", "partition": 2, "offset": 7}
+    for field, more in ((None, {}), ("a.b", {"field": "a.b"})):
+        raw = encode_rejection(Rejected(7, "missing", field), topic="discharges", partition=2)
+        assert orjson.loads(raw) == told | more

@@ -55,11 +55,11 @@ MASKED = counts([("e", "d"), ("b", "e"), ("a", "g"), ("f", "c"), ("d", "d")])
 
 def entry(offset: int, original: Counts, masked: Counts = MASKED, styles: tuple[StyleCounts, ...] = ()) -> Block:
     distortions = (Distortion(5, 0.5, 0.25, 1, 0), Distortion(5, 0.75, 0.5, 0, 2))
-    return Block("discharges", 0, offset, offset + 9, 0, 1, original, masked, distortions, {}, styles)
+    return Block("discharges", 0, offset, offset + 9, 0, original, masked, distortions, styles)
 
 
 def window(*entries: Block) -> Window:
-    return Window(entries, BlockRange(entries[0].first_offset, entries[-1].first_offset, len(entries)))
+    return Window(entries, BlockRange(entries[0].first_offset, entries[-1].first_offset))
 
 
 def publish(made: VersionPlanner, *entries: Block, now: int = NOW) -> Publish:
@@ -82,8 +82,8 @@ def test_a_version_holds_the_statistics_of_all_blocks_of_the_window() -> None:
     direct = compute_statistics(merge([MORNING, NOON]), ("one", "two"), DISTANCES, version=1)
     assert same(done.message.statistics, direct)
     assert (done.message.version, done.message.source, done.message.published) == (1, "blocks", NOW)
-    assert done.message.blocks == BlockRange(3, 7, 2)
-    assert done.report["window"] == {"records": 9, "blocks": 2}
+    assert done.message.blocks == BlockRange(3, 7)
+    assert done.report["window"] == {"records": 9}
 
 
 def test_version_numbers_increase_and_observed_concepts_stay_observed() -> None:
@@ -128,7 +128,7 @@ def test_utility_compares_the_masked_window_with_the_original_one() -> None:
     done = calibration().on_window(window(entry(3, MORNING), entry(7, NOON)), NOW)
     masked = compute_statistics(merge([MASKED, MASKED]), ("one", "two"), DISTANCES, version=1)
     distortions = (Distortion(10, 1.0, 0.5, 2, 0), Distortion(10, 1.5, 1.0, 0, 4))
-    assert same(done.shown["masked"].statistics, replace(masked, values={}))
+    assert same(done.shown["masked"], replace(masked, values={}))
     plain = utility(done.message.statistics, masked, distortions, ALPHA, DISTANCES)
     assert replace(done.utility, expected=None) == plain
     assert done.utility.verdict in VERDICTS
@@ -160,24 +160,34 @@ def test_a_history_that_is_read_back_continues_like_the_original() -> None:
 DOTLESS, DOTTED = StyleCounts((2, 0, 0, 0, 0, 0, 4)), StyleCounts((4, 0, 0, 0, 0, 0, 1))
 
 
-def test_the_majority_of_the_window_is_published_as_the_style() -> None:
-    def styled(offset: int, *styles: StyleCounts) -> Block:
-        return entry(offset, MORNING, styles=styles)
+def test_the_style_is_that_of_the_majority_of_the_window_or_the_latest_one() -> None:
+    made, dotless = calibration(), Style(dot="remove")
+    windows = [
+        ([(DOTLESS, DOTLESS), (StyleCounts(), DOTTED), ()], {"one": dotless, "two": Style()}),
+        ([()], {"one": dotless, "two": Style()}),
+        ([(DOTTED, DOTLESS)], {"one": Style(), "two": dotless}),
+    ]
+    for number, (parts, styles) in enumerate(windows):
+        blocks = [entry(10 * number + k, MORNING, styles=part) for k, part in enumerate(parts)]
+        assert publish(made, *blocks).message.styles == styles
+    sample = calibration().on_sample(MORNING, NOW, (DOTLESS, DOTTED)).message
+    assert sample.styles == {"one": dotless, "two": Style()}
 
+
+def test_a_snapshot_brings_its_styles_and_chances_and_the_latest_version_its_window() -> None:
+    """The latest version becomes one for the secret that workers must have."""
     made = calibration()
-    first = publish(made, styled(3, DOTLESS, DOTLESS), styled(4, StyleCounts(), DOTTED), styled(5))
-    assert first.message.styles == {"one": Style(dot="remove"), "two": Style()}
-    assert publish(made, styled(7)).message.styles == first.message.styles
-    assert made.on_secret(NOW).message.styles == first.message.styles
-    assert publish(made, styled(9, DOTTED, DOTLESS)).message.styles == {"one": Style(), "two": Style(dot="remove")}
-
-
-def test_a_sample_and_a_snapshot_bring_their_styles() -> None:
-    made = calibration()
-    sample = made.on_sample(MORNING, NOW, (DOTLESS, DOTTED)).message
-    assert sample.styles == {"one": Style(dot="remove"), "two": Style()}
-    assert made.on_snapshot(replace(sample, guessed={"pram": 0.5}), NOW).message.styles == sample.styles
-    assert made.on_snapshot(replace(sample, guessed={"pram": 0.5}), NOW).message.guessed == {"pram": 0.5}
+    publish(made, entry(3, MORNING))
+    assert not made.secret_differs
+    other = calibration(made.history, secret_id="ef")
+    assert other.secret_differs
+    other.published(again := other.on_snapshot(made.history.latest, NOW))
+    assert (again.message.version, again.message.secret_id, other.secret_differs) == (2, "ef", False)
+    assert again.message.blocks == BlockRange(3, 3)
+    given = {"styles": {"one": Style(dot="remove"), "two": Style()}, "guessed": {"pram": 0.5}, "blocks": None}
+    other.published(snapshot := other.on_snapshot(replace(again.message, **given, source="file"), NOW))
+    assert {name: getattr(snapshot.message, name) for name in given} == given
+    assert (other.history.latest.version, other.history.windowed) == (3, BlockRange(3, 3))
 
 
 def test_expired_versions_are_removed_except_the_baseline() -> None:
@@ -187,50 +197,29 @@ def test_expired_versions_are_removed_except_the_baseline() -> None:
     assert made.history.versions == {1, 5, 6, 7}
 
 
-def test_numbers_of_unusable_versions_are_not_used_again() -> None:
-    history = History(SUBJECT)
-    usable = calibration().on_window(window(entry(3, MORNING)), NOW).message
-    history.add(1, usable)
-    history.add(
-        2, replace(usable, version=2, snapshot={**usable.snapshot, "taxonomies": {"one": "of", "two": "another"}})
-    )
-    history.add(3, None)
-    assert (history.newest, history.latest, history.refused) == (3, usable, 2)
-    assert calibration(history).on_window(window(entry(4, NOON)), NOW).message.version == 4
-
-
-@pytest.mark.parametrize("defect", [{"format": 99}, {}], ids=["of another release", "of another version"])
-def test_a_latest_version_that_cannot_be_used_counts_as_absent(defect: dict[str, Any]) -> None:
-    """Nothing of it is left: the next version is the one without it, apart from the number."""
+@pytest.mark.parametrize(
+    "defect",
+    [{"format": 99}, {}, {"taxonomies": {"one": "of", "two": "another"}}],
+    ids=["of another release", "of another version", "of another ontology"],
+)
+def test_a_version_that_cannot_be_used_keeps_its_number_alone(defect: dict[str, Any]) -> None:
+    """The next version is the one without it, apart from the number."""
     usable = calibration().on_window(window(entry(3, MORNING)), NOW).message
     history = History(SUBJECT)
     history.add(2, replace(usable, version=2, snapshot={**usable.snapshot, **defect}))
+    history.add(3, None)
     made = calibration(history)
-    assert (history.latest, history.refused) == (None, 1)
-    found, alone = (each.on_sample(NOON, NOW) for each in (made, calibration(History(SUBJECT, newest=2))))
-    assert found.message.version == 3
+    assert (history.latest, history.refused) == (None, 2)
+    found, alone = (each.on_sample(NOON, NOW) for each in (made, calibration(History(SUBJECT, newest=3))))
+    assert found.message.version == 4
     assert encode_statistics(found.message) == encode_statistics(alone.message)
 
 
-def test_a_snapshot_from_a_file_keeps_the_window() -> None:
-    made = calibration()
-    publish(made, entry(3, MORNING))
-    snapshot = made.on_snapshot(made.history.latest, NOW)
-    made.published(snapshot)
-    assert made.history.windowed == BlockRange(3, 3, 1)
-    assert made.history.latest.version == 2
-
-
-def test_a_version_for_another_secret_is_the_latest_one_again() -> None:
-    made = calibration()
-    publish(made, entry(3, MORNING))
-    assert not made.secret_differs
-    other = calibration(made.history, secret_id="ef")
-    assert other.secret_differs
-    again = other.on_secret(NOW)
-    other.published(again)
-    assert (again.message.version, again.message.secret_id, other.secret_differs) == (2, "ef", False)
-    assert again.message.blocks == BlockRange(3, 3, 1)
+def test_an_earlier_version_is_used_if_the_latest_one_does_not_fit() -> None:
+    usable, history = calibration().on_window(window(entry(3, MORNING)), NOW).message, History(SUBJECT)
+    history.add(1, usable)
+    history.add(2, replace(usable, version=2, snapshot={**usable.snapshot, "mechanism": "another"}))
+    assert (history.newest, history.latest, history.refused) == (2, usable, 1)
 
 
 def test_statistics_below_the_floor_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,11 +48,10 @@ def seal(configuration: Configuration) -> TopicSeal:
 def genuine(components: CalibratorComponents) -> list[StatisticsMessage]:
     """Three published versions."""
     bench = CalibrationBench(components)
-    for number in range(3):
+    for number in range(6):
         bench.deliver(number, block(10 * number))
-        publish = bench.calibration.next_task(1e12 * (number + 1))
-        assert publish is not None
-        publish()
+        bench.advance(1e12 * (number + 1))
+    assert len(bench.messages) == 3
     return bench.messages
 
 
@@ -148,23 +147,27 @@ def test_keys_that_are_no_version_are_ignored(components: CalibratorComponents, 
 
 
 def test_a_forged_block_is_refused_and_the_session_goes_on(
-    components: CalibratorComponents, configuration: Configuration
+    components: CalibratorComponents, configuration: Configuration, caplog: pytest.LogCaptureFixture
 ) -> None:
     bench = CalibrationBench(components)
-    calibration, made = TopicSeal(configuration.topics.calibration, [SECRET]), block(0)
-    raw = encode_block(made, bench.components.subject.taxonomies)
-    sealed = calibration.seal(block_key(made), raw)
-    forged = [
-        (block_key(made), raw),
+    calibration, made, taxonomies = configuration.topics.calibration, block(0), components.subject.taxonomies
+    ours, theirs = (TopicSeal(calibration, [secret]) for secret in (SECRET, b"the secret of an attacker"))
+    key, raw = block_key(made), encode_block(made, taxonomies)
+    sealed = ours.seal(key, raw)
+    refused = [
+        (key, raw),
         (b"discharges:0:10", sealed),
         (None, sealed),
-        (block_key(made), TopicSeal(calibration.topic, [b"the secret of an attacker"]).seal(block_key(made), raw)),
+        (key, theirs.seal(key, raw)),
+        (key, ours.seal(key, b"secret-value")),
+        (key, ours.seal(key, encode_block(made, {"one": taxonomies["one"]}))),
     ]
-    for offset, (key, value) in enumerate(forged):
-        bench.calibration.merge(offset, 0, key, value)
+    for offset, message in enumerate(refused):
+        bench.calibration.merge(offset, 0, *message)
     assert bench.advance(0.0) == 0
-    bench.calibration.merge(len(forged), 0, block_key(made), sealed)
+    bench.calibration.merge(len(refused), 0, key, sealed)
     assert bench.advance(1.0) == 1
     causes = [bench.metric("messages_refused_total", topic="calibration", cause=cause) for cause in RefusalCause]
     assert dict(zip(RefusalCause, causes, strict=True)) == {"plain": 1, "unknown_key": 1, "forged": 2}
-    assert bench.metric("blocks_read_total", outcome="refused") == 4
+    assert bench.metric("blocks_read_total", outcome="refused") == len(refused)
+    assert "secret-value" not in caplog.text

@@ -50,15 +50,6 @@ class FakePublisher:
         self.published.append(publish)
 
 
-class FakeReader:
-    """A reader that knows the end of the statistics topic."""
-
-    end = 0
-
-    def get_watermark_offsets(self, *_: Any) -> tuple[int, int]:
-        return 0, self.end
-
-
 class CalibrationBench:
     """A calibration without earlier versions, with its publisher and metrics. No sample is taken."""
 
@@ -69,9 +60,8 @@ class CalibrationBench:
         initialise_counters(self.metrics)
         self.planner = VersionPlanner(components.subject, History(components.subject))
         window = WindowLog(components.settings)
-        self.reader: Any = FakeReader()
-        self.calibration = Calibration(self.components, self.metrics, self.planner, window, self.reader)
-        self.calibration._sample_at = self.calibration._look_at = float("inf")
+        self.calibration = Calibration(self.components, self.metrics, self.planner, window)
+        self.calibration._sample_at = float("inf")
 
     def deliver(self, offset: int, block: Block | bytes) -> None:
         """Merge a block, sealed as a worker does, or the bytes of a message."""
@@ -122,7 +112,7 @@ def block(first: int, codes: list[int] | None = None, *, partition: int = 0, tim
     codes = [(first + k) % CONCEPTS for k in range(10)] if codes is None else codes
     given, size = counts(codes), len(codes)
     distortions = (Distortion(size, 2.5, 0.9), Distortion(size, 1.0, 0.4))
-    return Block("discharges", partition, first, first + max(size, 1) - 1, timestamp, 1, given, given, distortions, {})
+    return Block("discharges", partition, first, first + max(size, 1) - 1, timestamp, given, given, distortions)
 
 
 def array_block(first: int, lengths: Sequence[int]) -> Block:
@@ -132,4 +122,4 @@ def array_block(first: int, lengths: Sequence[int]) -> Block:
     scalars = Column((np.arange(len(lengths)) // 2 % CONCEPTS).astype(np.int32))
     given = count_batch(Batch(len(lengths), (scalars, elements)), (CONCEPTS, CONCEPTS))
     distortions = (Distortion(len(lengths), 2.5, 0.9), Distortion(sum(lengths), 1.0, 0.4))
-    return Block("discharges", 0, first, first + len(lengths) - 1, 0, 1, given, given, distortions, {})
+    return Block("discharges", 0, first, first + len(lengths) - 1, 0, given, given, distortions)

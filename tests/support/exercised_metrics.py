@@ -140,7 +140,7 @@ def block(offset: int) -> Block:
     first = offset * RECORDS
     distortions = (Distortion(RECORDS, 2.5, 0.9), Distortion(RECORDS, 1.0, 0.4))
     both = counts(2 * offset), counts(2 * offset + 1)
-    return Block("discharges", 0, first, first + RECORDS - 1, 0, 1, *both, distortions, {})
+    return Block("discharges", 0, first, first + RECORDS - 1, 0, *both, distortions)
 
 
 def counts(seed: int) -> Counts:

@@ -18,7 +18,6 @@ import orjson
 from confluent_kafka import (
     OFFSET_BEGINNING,
     Consumer,
-    KafkaError,
     KafkaException,
     Message,
     Producer,
@@ -105,8 +104,8 @@ class StatisticsPublisher:
     def publish(self, publish: Publish) -> None:
         """Write a version, its drift report and the tombstones of expired versions in one transaction.
 
-        The version is sealed; the report is plain, for people. Raises ServiceError if the version is too large, or if
-        the transaction failed or its outcome is unknown; reading the topic again resolves it.
+        The version is sealed; the report is plain, for people. Raises ServiceError if the transaction failed, also
+        because another process has published since, or if its outcome is unknown; reading the topic again resolves it.
         """
         message = publish.message
         value = self.seal.seal(message.key, encode_statistics(message))
@@ -114,11 +113,6 @@ class StatisticsPublisher:
             self._write(publish, value)
         except KafkaException as error:
             self._producer = None
-            if error.args[0].code() == KafkaError.MSG_SIZE_TOO_LARGE:
-                raise ServiceError(
-                    f"statistics version {message.version} has {len(value):,} bytes, which {self._topics.statistics} "
-                    f"does not accept: set its max.message.bytes to {MAX_VERSION_BYTES}, or take fewer records"
-                ) from None
             raise ServiceError(f"statistics cannot be published: {describe(error)}") from error
 
     def poll(self) -> None:
@@ -244,8 +238,6 @@ def resume_from(consumer: Consumer, topic: str, windowed: BlockRange | None) -> 
     if windowed.last >= high:
         log.warning("%s ends before the last published block; reading it from the start, as a new topic", topic)
         return OFFSET_BEGINNING, None
-    if windowed.first < low:
-        log.warning("%s no longer has the first blocks of the window; its retention is too short", topic)
     return max(windowed.first, low), windowed
 
 

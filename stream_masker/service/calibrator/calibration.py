@@ -6,12 +6,10 @@ import logging
 import math
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing
 from functools import partial
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
-
-from stream_masker.errors import ServiceError, StatisticsError
+from stream_masker.errors import StatisticsError
 from stream_masker.pipeline.messages import decode_block
 from stream_masker.pipeline.risk import VersionRisk
 from stream_masker.pipeline.seal import SealError
@@ -30,7 +28,7 @@ from stream_masker.service.calibrator.metrics import (
     set_version_metrics,
     set_window_metrics,
 )
-from stream_masker.service.kafka.reader import POLL_TIMEOUT_SECONDS, SINGLE_PARTITION, connect_reader, read_to_end
+from stream_masker.service.kafka.reader import connect_reader, read_to_end
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.logs import describe
 from stream_masker.service.observability.metrics import Metrics
@@ -40,9 +38,6 @@ log = logging.getLogger(__name__)
 
 SAMPLE_PAUSE_SECONDS = 0.5
 """The time between two reads of a sample that is not complete."""
-
-LOOK_SECONDS = 10.0
-"""The time between two looks for versions of another process, such as ``calibrate --publish``."""
 
 Task = Callable[[], None]
 
@@ -55,19 +50,12 @@ class Calibration:
     """
 
     def __init__(
-        self,
-        components: CalibratorComponents,
-        metrics: Metrics,
-        planner: VersionPlanner,
-        window: WindowLog,
-        reader: Consumer,
+        self, components: CalibratorComponents, metrics: Metrics, planner: VersionPlanner, window: WindowLog
     ) -> None:
-        """``reader``: by which to look for the versions of other processes."""
-        self._components, self._metrics, self._reader = components, metrics, reader
+        self._components, self._metrics = components, metrics
         self._planner, self._window = planner, window
         self._withholds = components.subject.limits.hold
-        self._versions_end = self._end_of_versions()
-        self._look_at = self._sample_at = self._open_at = self._assess_at = 0.0
+        self._sample_at = self._open_at = self._assess_at = 0.0
         self._sample: Sample | None = None
         self._unassessed: Publish | None = None
         self._computed = 0
@@ -81,18 +69,17 @@ class Calibration:
         Raises StoppedError as soon as ``stopped`` returns True during the reads; ServiceError or KafkaException.
         """
         components.publisher.open()
-        topic, settings = components.configuration.topics.calibration, components.settings
-        consumer = connect_reader(components.configuration)
-        history = read_history(consumer, components, stopped)
-        start, since = resume_from(consumer, topic, history.windowed)
-        baseline, planner = history.baseline, VersionPlanner(components.subject, history)
-        if baseline is not None and history.baseline is None:
-            log.warning("the baseline, version %d, cannot be used: the next version is the baseline", baseline.version)
-        log_of_blocks = WindowLog(settings, since=since, first=history.latest is None)
-        calibration = cls(components, metrics, planner, log_of_blocks, consumer)
-        for message in read_to_end(consumer, topic, start=start, stopped=stopped, patience=math.inf):
-            calibration.merge(message.offset(), message.timestamp()[1], message.key(), message.value() or b"")
-        consumer.unassign()
+        topic = components.configuration.topics.calibration
+        with closing(connect_reader(components.configuration)) as consumer:
+            history = read_history(consumer, components, stopped)
+            start, since = resume_from(consumer, topic, history.windowed)
+            baseline, planner = history.baseline, VersionPlanner(components.subject, history)
+            if baseline is not None and history.baseline is None:
+                log.warning("the baseline, version %d, is unusable: the next version is the baseline", baseline.version)
+            window = WindowLog(components.settings, since=since, first=history.latest is None)
+            calibration = cls(components, metrics, planner, window)
+            for message in read_to_end(consumer, topic, start=start, stopped=stopped, patience=math.inf):
+                calibration.merge(message.offset(), message.timestamp()[1], message.key(), message.value() or b"")
         calibration._report_recovered()
         return calibration
 
@@ -101,16 +88,16 @@ class Calibration:
 
         The drift is not known before the next version: another process may have published a new baseline.
         """
-        latest, window, history = self.history.latest, self._window.window(), self.history
+        latest, history, subject = self.history.latest, self.history, self._components.subject
         forget_version(self._metrics)
         self._metrics.add("statistics_refused_total", history.refused)
         for cause, messages in history.unauthentic.items():
             self._metrics.add("messages_refused_total", messages, topic="statistics", cause=cause)
         if latest is not None:
-            set_window_metrics(self._metrics, {"original": self._planner.shown(latest.statistics)})
+            figures = self._planner.shown(latest.statistics)
+            set_window_metrics(self._metrics, {"original": figures}, subject.taxonomies)
         version = "none" if latest is None else latest.version
-        records = 0 if window is None else window.records
-        log.info("resumed with a window of %d records; statistics version: %s", records, version)
+        log.info("resumed with a window of %d records; statistics version: %s", self._window.records, version)
 
     @property
     def history(self) -> History:
@@ -171,20 +158,6 @@ class Calibration:
             self._sample = None
         elif now >= self._sample_at:
             return self._read_sample
-        return partial(self._look, now) if now >= self._look_at else None
-
-    def _look(self, now: float) -> None:
-        """Raise ServiceError if another process has published a version, so that it is taken over at once."""
-        end, self._look_at = self._end_of_versions(), now + LOOK_SECONDS
-        if None not in (end, self._versions_end) and end != self._versions_end:
-            raise ServiceError("another process has published statistics: reading the topics again")
-
-    def _end_of_versions(self) -> int | None:
-        """Return the end of the statistics topic; None if the broker does not answer."""
-        partition = TopicPartition(self._components.configuration.topics.statistics, SINGLE_PARTITION)
-        with suppress(KafkaException):
-            offsets = self._reader.get_watermark_offsets(partition, POLL_TIMEOUT_SECONDS)
-            return None if offsets is None else offsets[1]
         return None
 
     def _read_sample(self) -> None:
@@ -246,18 +219,18 @@ class Calibration:
         return time.time() + seconds * (1 / self._components.configuration.calibration.core_share - 1)
 
     def _publish_secret(self) -> None:
-        """Publish the latest statistics again, with the id of the masking secret that workers must have."""
-        publish = self._planner.on_secret(now_milliseconds())
+        """Publish the latest statistics again, with the id of the secret that workers must have."""
+        assert self.history.latest is not None, "there is a version if its secret differs"
+        publish = self._planner.on_snapshot(self.history.latest, now_milliseconds())
         self._send(publish)
         log.info("workers must have the secret with the id %s from now on", publish.message.secret_id)
 
     def _send(self, publish: Publish) -> None:
         self._components.publisher.publish(publish)
         self._planner.published(publish)
-        self._versions_end = self._end_of_versions()
         self._window.first = False
-        set_version_metrics(self._metrics, publish)
-        message, records = publish.message, publish.shown["original"].statistics.records
+        set_version_metrics(self._metrics, publish, self._components.subject.taxonomies)
+        message, records = publish.message, publish.shown["original"].records
         log.info("published statistics version %d (%s, %d records)", message.version, message.source, records)
 
     def _report_risk(self, publish: Publish) -> None:
@@ -284,13 +257,13 @@ class Calibration:
         The last one is what the mechanism preserves in expectation, unless the means of the window may be shown.
         """
         before, after = publish.shown["original"], publish.shown.get("masked")
-        shown = after if after and {*before.statistics.attributes} == {*before.means} == {*after.means} else None
+        is_shown = after is not None and all([*before.mean.values(), *after.mean.values()])
         return three_sentences(
             version.risk,
             promise=version.promise,
             unchanged=publish.unchanged,
             unchanged_records=publish.unchanged_records,
-            before=before.statistics if shown else None,
-            after=shown.statistics if shown else None,
+            before=before if is_shown else None,
+            after=after if is_shown else None,
             preserves=self._components.subject.mechanism.preserves,
         )

@@ -7,10 +7,12 @@ from itertools import combinations
 from typing import Final
 
 from stream_masker.core.statistics.drift import VERDICTS, Drift
+from stream_masker.core.statistics.summary import Statistics
 from stream_masker.core.statistics.utility import Utility
+from stream_masker.pipeline.messages import Taxonomies
 from stream_masker.pipeline.risk import VersionRisk
 from stream_masker.pipeline.seal import RefusalCause
-from stream_masker.pipeline.versions import DataKind, Publish, Shown
+from stream_masker.pipeline.versions import DataKind, Publish
 from stream_masker.service.observability.metrics import Metrics
 
 OF_A_VERSION: Final = (
@@ -26,11 +28,11 @@ def forget_version(metrics: Metrics) -> None:
         metrics.forget(name)
 
 
-def set_version_metrics(metrics: Metrics, publish: Publish) -> None:
+def set_version_metrics(metrics: Metrics, publish: Publish, taxonomies: Taxonomies) -> None:
     """Set the metrics of a version that was just published."""
     metrics.add("statistics_published_total", source=publish.message.source)
     forget_version(metrics)
-    set_window_metrics(metrics, publish.shown)
+    set_window_metrics(metrics, publish.shown, taxonomies)
     for attribute, share in (publish.unchanged or {}).items():
         metrics.set("unchanged_share", share, attribute=attribute)
     if publish.utility is not None:
@@ -40,19 +42,20 @@ def set_version_metrics(metrics: Metrics, publish: Publish) -> None:
             set_drift_metrics(metrics, drift, against)
 
 
-def set_window_metrics(metrics: Metrics, windows: Mapping[DataKind, Shown]) -> None:
+def set_window_metrics(metrics: Metrics, windows: Mapping[DataKind, Statistics], taxonomies: Taxonomies) -> None:
     """Set sVar, sdCov with sdVar, sdCor and sMean of the original and the masked window of a published version."""
-    for data, (statistics, means) in windows.items():
+    for data, statistics in windows.items():
         for i, attribute in enumerate(statistics.attributes):
             metrics.set("svar", statistics.variance[attribute], attribute=attribute, data=data)
             variance = float(statistics.covariance[i, i])
             metrics.set("sdcov", variance, first=attribute, second=attribute, data=data)
+            if mean := statistics.mean[attribute]:
+                label = taxonomies[attribute].label(mean)
+                metrics.set("smean", 1, attribute=attribute, data=data, concept=mean, label=label)
         for (i, first), (j, second) in combinations(enumerate(statistics.attributes), 2):
             metrics.set("sdcov", float(statistics.covariance[i, j]), first=first, second=second, data=data)
             metrics.set("sdcor", float(statistics.correlation[i, j]), first=first, second=second, data=data)
-        for attribute, mean in means.items():
-            metrics.set("smean", 1, attribute=attribute, data=data, concept=mean.concept, label=mean.label)
-    original = windows["original"].statistics
+    original = windows["original"]
     metrics.set("statistics_version", original.version)
     metrics.set("window_records", original.records)
 

@@ -50,8 +50,7 @@ BACKOFF_SECONDS = (1.0, 30.0)
 STALE_SECONDS = 300.0
 """The time without a heartbeat of the event loop after which the process is not alive."""
 
-NOISY_LOGGERS = ("faust", "mode", "asyncio", "aiokafka")
-"""Loggers whose debug records contain whole messages, so debug level is never enabled for them."""
+NOISY_LOGGERS = ("faust", "mode", "asyncio")
 
 TICK_SECONDS = 0.25
 """The time between two ticks, and between two heartbeats of the process."""
@@ -99,7 +98,7 @@ class Driver:
         self._components, self._metrics, self._health = components, metrics, health
         self._one_at_a_time = threading.Lock()
         self._calibration: Calibration | None = None
-        self._active, self._generation = False, 0
+        self._assignment: threading.Event | None = None  # set when it ends; None for a standby
         self._seen, self._rewinds = -1, False
         self._retry_at, self._backoff = 0.0, BACKOFF_SECONDS[0]
 
@@ -111,7 +110,7 @@ class Driver:
     def assigned(self, *, active: bool) -> None:
         """Take over or stand by. Each assignment restores everything from the topics."""
         self.revoked()
-        self._active = active
+        self._assignment = threading.Event() if active else None
         self._seen, self._retry_at = -1, 0.0
         self._health.reason("start", None)
         self._health.note("role", None if active else STANDBY)
@@ -122,8 +121,9 @@ class Driver:
 
     def revoked(self) -> None:
         """Publish nothing until the next assignment."""
-        self._active = False
-        self._generation += 1
+        if self._assignment is not None:
+            self._assignment.set()
+        self._assignment = None
         self._drop()
 
     def stop(self) -> None:
@@ -141,16 +141,17 @@ class Driver:
 
     async def tick(self, seek: Seek) -> None:
         """Restore the calibration, or compute what is due."""
-        if not self._active or time.monotonic() < self._retry_at:
+        assignment = self._assignment
+        if assignment is None or time.monotonic() < self._retry_at:
             return
-        generation, calibration = self._generation, self._calibration
         try:
-            if calibration is None:
-                return await self._restore(seek)
-            while generation == self._generation and (task := calibration.next_task(time.time())) is not None:
+            if self._calibration is None:
+                await self._restore(assignment, seek)
+            elif (task := self._calibration.next_task(time.time())) is not None:
                 await self._compute(task)
         except (ServiceError, KafkaException) as error:
-            self._fail(error)
+            if assignment is self._assignment:
+                self._fail(error)
 
     def beat(self) -> None:
         """Record a heartbeat of the event loop."""
@@ -158,17 +159,14 @@ class Driver:
         if self._calibration is not None:
             self._calibration.show(self._health, time.time())
 
-    async def _restore(self, seek: Seek) -> None:
-        generation = self._generation
-
-        def stopped() -> bool:
-            return self._generation != generation
-
+    async def _restore(self, assignment: threading.Event, seek: Seek) -> None:
         try:
-            restored = await self._compute(partial(Calibration.open, self._components, self._metrics, stopped))
+            restored = await self._compute(
+                partial(Calibration.open, self._components, self._metrics, assignment.is_set)
+            )
         except StoppedError:
             return
-        if not stopped():
+        if not assignment.is_set():
             self._calibration, self._rewinds = restored, self._seen > restored.position
             await seek(restored.position + 1)
             self._backoff = BACKOFF_SECONDS[0]
@@ -223,7 +221,6 @@ def build_app(configuration: Configuration, driver: Driver) -> faust.App:
         calibrator_group(configuration),
         broker=[URL(f"kafka://{server.strip()}") for server in configuration.kafka.bootstrap_servers.split(",")],
         broker_credentials=faust_credentials(configuration.kafka.properties),
-        broker_check_crcs=str(configuration.kafka.properties.get("check.crcs", False)).lower() == "true",
         broker_client_id="stream-masker-calibrator",
         broker_heartbeat_interval=GROUP_HEARTBEAT_SECONDS,
         broker_rebalance_timeout=REBALANCE_SECONDS,
@@ -279,9 +276,7 @@ def faust_credentials(properties: Mapping[str, PropertyValue]) -> CredentialsT |
 
 
 def limit_client_logs() -> None:
-    """Reduce the logs of Faust and its Kafka client to what users can act on; with debug logs, keep more of them."""
-    debug = log.isEnabledFor(logging.DEBUG)
+    """Reduce the logs of Faust and its Kafka client to what users can act on. Their debug records hold messages."""
     for name in NOISY_LOGGERS:
-        logging.getLogger(name).setLevel(logging.INFO if debug else logging.CRITICAL)
-    if not debug:
-        logging.getLogger("aiokafka").setLevel(logging.ERROR)
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    logging.getLogger("aiokafka").setLevel(logging.ERROR)

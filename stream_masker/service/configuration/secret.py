@@ -8,23 +8,16 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from functools import lru_cache
 from pathlib import Path
 
 from stream_masker.core.validation import checked_secret
 from stream_masker.errors import ConfigurationError
-from stream_masker.pipeline.seal import TopicSeal
+from stream_masker.pipeline.seal import TopicSeal, key_id
 from stream_masker.service.configuration.model import Configuration
 from stream_masker.service.configuration.service import SecretSource
 
 MIN_SECRET_BYTES = 16
 """The minimum length of a secret: 128 bits."""
-
-SECRET_ID_BYTES = 8
-
-SECRET_ID_COST = 2**14
-"""The cost of an id of a secret (scrypt, RFC 7914): 16 MiB and about 50 ms. A guess of the secret is checked with one
-BLAKE2b by a pseudonym whose original is known, so the id must be slower than that by orders of magnitude."""
 
 _taken: dict[str, bytes] = {}
 """The variables that have been removed from the environment, with their values."""
@@ -51,14 +44,12 @@ def masking_secret(configuration: Configuration, topic: str) -> bytes:
     return hashlib.blake2b(name, digest_size=32, key=secret, person=b"masker-linkage").digest()
 
 
-@lru_cache(maxsize=8)
 def secret_id(secret: bytes) -> str:
-    """Return the id of a masking secret, 16 hexadecimal digits, by which processes find out that theirs differ.
+    """Return the id of a secret, 16 hexadecimal digits, by which processes find out that theirs differ.
 
-    The id is computed by scrypt: it confirms a guess of the secret, but far more slowly than a masked record does.
+    It stands in the clear on the internal topics, and confirms a guess of the secret.
     """
-    salt, memory = b"stream-masker secret id", 2 * 128 * 8 * SECRET_ID_COST
-    return hashlib.scrypt(secret, salt=salt, n=SECRET_ID_COST, r=8, p=1, maxmem=memory, dklen=SECRET_ID_BYTES).hex()
+    return key_id(secret).hex()
 
 
 def topic_seal(configuration: Configuration, topic: str) -> TopicSeal:

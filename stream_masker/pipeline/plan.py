@@ -97,6 +97,13 @@ class AttributePlan:
         """Every path whose value masking replaces: of the codes, the labels and the copies."""
         return chain.from_iterable(place.written for place in self.places)
 
+    @property
+    def required(self) -> Iterator[Path]:
+        """The paths of what lacks a code if none is in it: records, or the elements of arrays, and their lists."""
+        elements = [place.path.elements for place in self.places if self.missing == "reject"]
+        yield from elements
+        yield from (path.around for path in elements if self.is_array)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldPolicy:

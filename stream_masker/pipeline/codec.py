@@ -20,6 +20,7 @@ import numpy as np
 
 from stream_masker.core.arrays import offsets_from_lengths, slices
 from stream_masker.core.batch import ABSENT, Batch, Column, MaskedBatch
+from stream_masker.core.context import Context
 from stream_masker.core.dtypes import BoolArray, Int64Array
 from stream_masker.core.ontology import UNKNOWN
 from stream_masker.pipeline.fhir import fhir_form
@@ -29,7 +30,7 @@ from stream_masker.pipeline.plan import AttributePlan, Plan
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError
 from stream_masker.pipeline.records import Inputs, Rejected
 from stream_masker.pipeline.style import CANONICAL, STYLE_BITS, Style, StyleCounts, styles_of, written_code
-from stream_masker.pipeline.transforms import Cache, Pseudonyms, key_text
+from stream_masker.pipeline.transforms import Cache, Pseudonyms, key_text, least_number
 from stream_masker.pipeline.walk import Reading, Slots, Tree
 
 DOCUMENTS: Final = 1_000
@@ -228,6 +229,7 @@ class Codec:
         self._open = form if plan.fhir is None else fhir_form(plan, form)
         self._tree = Tree(plan, pseudonyms)
         self._attributes = [Attribute(attribute) for attribute in plan.attributes]
+        self._keys = set(plan.keys)
 
     def set_styles(self, styles: Sequence[Style]) -> None:
         """Set the styles in which the attributes' codes are written from now on; at first those of the ontologies."""
@@ -245,14 +247,14 @@ class Codec:
             self._format.prepare(value for value in records.values if value is not None)
         indices, opened = self._opened(records, rejected)
         documents = [document for document, _ in opened]
-        reading = Reading({path: list(map(key_text, first_values(documents, path))) for path in {*self._plan.keys}})
+        reading = Reading({path: list(map(key_text, first_values(documents, path))) for path in self._keys})
         noise_key, unit = self._plan.noise_key, self._plan.unit
         keys = [] if noise_key is None else reading.keys[noise_key]
         if noise_key is not None:
             without = (record for record, key in enumerate(keys) if not key)
             reading.refuse(without, Reason.MISSING_NOISE_KEY, noise_key)
-        contexts = self._plan.contexts_of(documents)
         self._tree.walk(documents, reading)
+        contexts = self._contexts(documents)
         codes = [attribute.read(reading, len(documents)) for attribute in self._attributes]
         good = np.ones(len(documents), np.bool_)
         good[list(reading.refused)] = False
@@ -291,6 +293,16 @@ class Codec:
             except RecordRejectedError as error:
                 rejected[index] = Rejected(records.offsets[index], error.reason.value, error.field)
         return indices, opened
+
+    def _contexts(self, documents: Sequence[Document]) -> Int64Array | None:
+        """Return (n,): the contexts of n documents, whose fields are treated; None if the plan has no context."""
+        if not self._plan.context:
+            return None
+        columns = [
+            [least_number(value) if attribute.bounds else value for value in first_values(documents, path)]
+            for path, attribute in self._plan.context
+        ]
+        return Context(tuple(attribute for _, attribute in self._plan.context)).numbers(columns)
 
     def write(self, part: RecordPart, masked: MaskedBatch, offsets: Sequence[int]) -> list[Rejected]:
         """Write masked records. Return the rejections of those that do not fit their schema; ``offsets``: of all n."""

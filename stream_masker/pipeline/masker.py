@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Final
 
@@ -19,7 +19,7 @@ from stream_masker.errors import ParameterError, StatisticsError, StreamMaskerEr
 from stream_masker.pipeline.blocks import BLOCK_RECORDS, BlockCounter, SampleCounts, rejections
 from stream_masker.pipeline.codec import DOCUMENTS, Codec, RecordPart
 from stream_masker.pipeline.formats import KEY_FIELD, FormattedKeys, FormatUnavailableError, RecordFormat
-from stream_masker.pipeline.plan import FieldPolicy, Plan
+from stream_masker.pipeline.plan import Plan
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.pipeline.records import GROUP_HEADER, Header, Inputs, Rejected, Result, stamp
 from stream_masker.pipeline.style import CANONICAL, Style
@@ -79,8 +79,6 @@ class RecordMasker:
         self._mechanism = mechanism
         self._sizes = [len(attribute.concepts.taxonomy) for attribute in plan.attributes]
         self._codec = Codec(plan, pseudonyms, record_format)
-        counted = replace(plan, fields=FieldPolicy(unlisted="keep"), unit=None)
-        self._counting_codec = Codec(counted, pseudonyms, record_format)
         self._formatted_keys: FormattedKeys | None = None
         if record_format is not None and record_format.decodes_keys and plan.message.key == "pseudonymize":
             self._formatted_keys = FormattedKeys(record_format, pseudonyms)
@@ -144,17 +142,21 @@ class RecordMasker:
 
         Records are rejected for the same reasons as by ``mask``.
         """
-        samples = [self._count(records) for records in _split(values)] or [self._count(_without_keys([]))]
-        return SampleCounts.joined(samples)
+        return SampleCounts.joined([self._sample(part) for part in self._read(values)])
 
     def encode(self, values: Iterable[bytes | None]) -> Iterator[Batch]:
         """Yield the codes of the records that ``count`` counts, as batches of positions."""
-        for records in _split(values):
-            part = self._counting_codec.read(records)
-            yield self._counter.with_slots(part.batch, part.keys)
+        return (self._counter.with_slots(part.batch, part.keys) for part in self._read(values))
 
-    def _count(self, records: Inputs) -> SampleCounts:
-        part = self._counting_codec.read(records)
+    def _read(self, values: Iterable[bytes | None]) -> Iterator[RecordPart]:
+        """Yield what is read of values, at most ``BLOCK_RECORDS`` at a time; at least once."""
+        rest, size = iter(values), BLOCK_RECORDS
+        while size == BLOCK_RECORDS:
+            some = list(islice(rest, BLOCK_RECORDS))
+            size = len(some)
+            yield self._codec.read(Inputs(offsets=range(size), values=some, keys=(), timestamps=()))
+
+    def _sample(self, part: RecordPart) -> SampleCounts:
         causes = Counter((reason, field) for _, reason, field in part.rejected.values())
         return SampleCounts(self._counter.count(part), dict(causes), tuple(part.styles))
 
@@ -241,18 +243,6 @@ class RecordMasker:
         """Return the numbers of the attributes with a policy for unknown codes. ``numbers``: of all attributes."""
         attributes = zip(self._plan.attributes, numbers.tolist(), strict=True)
         return {attribute.name: number for attribute, number in attributes if attribute.concepts.unknown == policy}
-
-
-def _split(values: Iterable[bytes | None]) -> Iterator[Inputs]:
-    """Yield values as records, at most ``BLOCK_RECORDS`` at a time."""
-    rest = iter(values)
-    while part := list(islice(rest, BLOCK_RECORDS)):
-        yield _without_keys(part)
-
-
-def _without_keys(values: Sequence[bytes | None]) -> Inputs:
-    size = len(values)
-    return Inputs(offsets=range(size), values=values, keys=[None] * size, timestamps=[-1] * size)
 
 
 def _all_rejected(records: Inputs, part: RecordPart | None, reason: Reason) -> list[Rejected]:

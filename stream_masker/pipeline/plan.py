@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from itertools import chain, combinations
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
-import numpy as np
-
-from stream_masker.core.context import Context, ContextAttribute
-from stream_masker.core.dtypes import Int64Array
+from stream_masker.core.context import ContextAttribute
 from stream_masker.errors import ConfigurationError
-from stream_masker.pipeline.paths import Document, EachStep, FilterStep, JsonValue, NameStep, Path, Step, first_values
+from stream_masker.pipeline.paths import FilterStep, Path
 from stream_masker.pipeline.records import OWN_HEADERS
-from stream_masker.pipeline.transforms import (
-    DateUnit,
-    FieldTransform,
-    LeadingCharacters,
-    NumberBands,
-    Pseudonym,
-    Pseudonyms,
-)
+from stream_masker.pipeline.transforms import FieldTransform, Pseudonym
 
 if TYPE_CHECKING:
     from stream_masker.core.ontology import ConceptMap
@@ -146,79 +136,37 @@ class MessagePolicy:
                 raise ConfigurationError(f"message.headers: {name!r} is set by stream-masker itself and cannot be kept")
 
 
-GENERALIZING: Final = (NumberBands, DateUnit, LeadingCharacters)
-"""The transforms of fields that can be a context: their results are functions of the value alone."""
+class ContextField(NamedTuple):
+    """A field of the context: its path, without ``[*]``, and its kinds.
 
-_UNKEYED: Final = Pseudonyms(b"no secret: these transforms are functions of the value alone")
-
-
-@dataclass(frozen=True, slots=True)
-class ContextField:
-    """A field of the context.
-
-    path: of the field, without ``[*]``; attribute: its kinds; transform: that of the field policy, None if the value is
-    kept as it is.
+    Its value is read as it is released, so that the context tells no more than the masked record.
     """
 
     path: Path
     attribute: ContextAttribute
-    transform: FieldTransform | None = None
-
-    def kind_of(self, value: JsonValue) -> int:
-        """Return the kind of a field's value, as it is released; None is of no listed kind. Of a band of numbers, its
-        least number counts.
-        """
-        if self.transform is None:
-            return self.attribute.kind_of(value)
-        released = self.transform.of_value(value, _UNKEYED)
-        if self.attribute.bounds and isinstance(self.transform, NumberBands) and isinstance(released, str):
-            released = released.rstrip("+").partition("-")[0]
-        return self.attribute.kind_of(released)
 
 
 def context_field(
-    path: Path, attribute: ContextAttribute, policy: FieldPolicy, masked: Iterable[Path] = ()
+    path: Path, attribute: ContextAttribute, policy: FieldPolicy, masked: Sequence[Path] = ()
 ) -> ContextField:
     """Return the field of a context at a path; ``masked``: the paths whose values masking replaces.
 
-    Raises ConfigurationError unless the field policy keeps or generalizes the field, all its alternatives alike.
+    Raises ConfigurationError unless the field policy keeps or generalizes the field.
     """
-    masked = tuple(masked)
-    transform, *others = (_released(each, policy, masked) for each in path.ways)
-    if any(other != transform for other in others):
-        raise ConfigurationError(f"{path.text!r}: its paths are treated differently; a context needs one treatment")
-    return ContextField(path, attribute, transform)
-
-
-def _released(path: Path, policy: FieldPolicy, masked: Iterable[Path]) -> FieldTransform | None:
-    """Return the transform of a field that can be a context, None if the field is kept. Raises ConfigurationError."""
-    if path.arrays:
-        raise ConfigurationError(f"{path.text!r} is not allowed: use a path without [*], so that it selects one value")
-    if any(path.may_meet(other) for other in masked):
-        raise ConfigurationError(f"{path.text!r} is masked: a context is of fields that stay")
-    met = [(key, other) for key, paths in policy.lists().items() for other in paths if path.may_meet(other)]
-    treatments = [key for key, _ in met if key != "keep"]
-    if not treatments and (policy.unlisted == "keep" or any(_contains(other, path) for _, other in met)):
-        return None
-    own = (rule for other, rule in policy.transformed.items() if _contains(other, path) and _contains(path, other))
-    transform = next(own, None)
-    if len(treatments) == 1 and isinstance(transform, GENERALIZING):
-        return transform
-    raise ConfigurationError(
-        f"{path.text!r} does not stay in the record (fields.{[*treatments, 'unlisted'][0]}): a context is of fields "
-        "that are kept, or generalized by nothing but their value, and of no part of other fields"
-    )
-
-
-def _contains(other: Path, path: Path) -> bool:
-    """Return whether one path surely selects the value of another one, or what is around it."""
-    return len(other.steps) <= len(path.steps) and all(map(_covers, other.steps, path.steps))
-
-
-def _covers(step: Step, selected: Step) -> bool:
-    if isinstance(step, FilterStep) and isinstance(selected, FilterStep):
-        return (step.field, step.value) == (selected.field, selected.value)
-    return step == selected or (isinstance(step, EachStep) and not isinstance(selected, NameStep))
+    for way in path.ways:
+        if way.arrays:
+            raise ConfigurationError(f"{way.text!r} is not allowed: use a path without [*]: it must select one value")
+        if any(way.may_meet(other) for other in masked):
+            raise ConfigurationError(f"{way.text!r} is masked: a context is of fields that stay")
+        met = {key: [other for other in paths if way.may_meet(other)] for key, paths in policy.lists().items()}
+        causes = [key for key, paths in met.items() if paths and key not in ("keep", "generalize")]
+        stays = policy.unlisted == "keep" or any(other.contains(way) for paths in met.values() for other in paths)
+        if causes or not stays:
+            raise ConfigurationError(
+                f"{way.text!r} does not stay in the record (fields.{[*causes, 'unlisted'][0]}): a context is of fields "
+                "that are kept or generalized"
+            )
+    return ContextField(path, attribute)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -269,13 +217,6 @@ class Plan:
         """The paths of the keys that are read before anything of a record is replaced."""
         transforms = (transform.key for transform in self.fields.transformed.values())
         yield from (path for path in (self.noise_key, self.unit, *transforms) if path is not None)
-
-    def contexts_of(self, documents: Sequence[Document]) -> Int64Array | None:
-        """Return (n,): the contexts of n documents; None if the plan has no context."""
-        if not self.context:
-            return None
-        kinds = [list(map(each.kind_of, first_values(documents, each.path))) for each in self.context]
-        return Context(tuple(each.attribute for each in self.context)).numbers_of(np.array(kinds, np.int64).T)
 
     def _check_attributes(self) -> None:
         for (name, this), (other, that) in combinations(self.written, 2):

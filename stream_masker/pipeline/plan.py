@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from itertools import chain, combinations
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from stream_masker.core.context import ContextAttribute
 from stream_masker.errors import ConfigurationError
 from stream_masker.pipeline.paths import FilterStep, Path
 from stream_masker.pipeline.records import OWN_HEADERS
-from stream_masker.pipeline.transforms import FieldTransform, Pseudonym
+from stream_masker.pipeline.transforms import FieldTransform
 
 if TYPE_CHECKING:
     from stream_masker.core.ontology import ConceptMap
@@ -101,26 +101,20 @@ class FieldPolicy:
 
     Among paths of equal length, drop takes precedence over a transform, and a transform over keep; a value that several
     transforms select is dropped. Paths may have any number of ``[*]``, and a filter selects every element that matches.
-    unlisted: for values that no path selects. transforms: a transform for each path, by its key in the configuration.
     Codes, labels and copies of attributes are always kept, because they are masked.
+
+    unlisted: for values that no path selects. lists: the paths by their key in the configuration, with their
+    transforms; those of the keys ``keep`` and ``drop`` have none.
     """
 
     unlisted: Keeping
-    keep: tuple[Path, ...] = ()
-    drop: tuple[Path, ...] = ()
-    pseudonymize: tuple[Path, ...] = ()
-    transforms: Mapping[str, Mapping[Path, FieldTransform]] = field(default_factory=dict)
+    lists: Mapping[str, Mapping[Path, FieldTransform | None]] = field(default_factory=dict)
 
     @property
     def transformed(self) -> dict[Path, FieldTransform]:
-        """The transform of each path, pseudonyms included."""
-        others = {path: transform for paths in self.transforms.values() for path, transform in paths.items()}
-        return dict.fromkeys(self.pseudonymize, Pseudonym()) | others
-
-    def lists(self) -> dict[str, tuple[Path, ...]]:
-        """Return the paths by the key of their treatment in the configuration."""
-        transformed = {key: tuple(paths) for key, paths in self.transforms.items()}
-        return {"keep": self.keep, "drop": self.drop, "pseudonymize": self.pseudonymize, **transformed}
+        """The transform of each path that has one."""
+        rules = chain.from_iterable(paths.items() for paths in self.lists.values())
+        return {path: transform for path, transform in rules if transform is not None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,7 +152,7 @@ def context_field(
             raise ConfigurationError(f"{way.text!r} is not allowed: use a path without [*]: it must select one value")
         if any(way.may_meet(other) for other in masked):
             raise ConfigurationError(f"{way.text!r} is masked: a context is of fields that stay")
-        met = {key: [other for other in paths if way.may_meet(other)] for key, paths in policy.lists().items()}
+        met = {key: [other for other in paths if way.may_meet(other)] for key, paths in policy.lists.items()}
         causes = [key for key, paths in met.items() if paths and key not in ("keep", "generalize")]
         stays = policy.unlisted == "keep" or any(other.contains(way) for paths in met.values() for other in paths)
         if causes or not stays:
@@ -209,7 +203,7 @@ class Plan:
     def paths(self) -> Iterator[Path]:
         """Every path of the plan."""
         yield from (path for _, path in self.written)
-        yield from chain.from_iterable(self.fields.lists().values())
+        yield from chain.from_iterable(self.fields.lists.values())
         yield from chain.from_iterable(path.ways for path in (*(field.path for field in self.context), *self.keys))
 
     @property
@@ -226,7 +220,7 @@ class Plan:
 
     def _check_fields(self) -> None:
         keys, written = dict[Path, str](), {path.steps for _, path in self.written}
-        for key, path in ((key, path) for key, paths in self.fields.lists().items() for path in paths):
+        for key, path in ((key, path) for key, paths in self.fields.lists.items() for path in paths):
             if (other := keys.setdefault(path, key)) != key:
                 raise ConfigurationError(
                     f"fields: path {path.text!r} is in {other} and in {key}; allowed is one of them"
@@ -249,17 +243,16 @@ class Action(IntEnum):
     """The value is a code, label or copy of an attribute: masking replaces it."""
 
 
+_ACTIONS: Final = {"keep": Action.KEEP, "drop": Action.DROP}
+
+
 def policy(plan: Plan) -> list[tuple[Path, Action]]:
     """Return all paths that the plan gives an action to.
 
     The fields that filters compare are kept, except for a filter at the end of a path, which selects whole elements.
     """
-    fields = plan.fields
-    actions = [
-        *((path, Action.MASKED) for _, path in plan.written),
-        *((path, Action.DROP) for path in fields.drop),
-        *((path, Action.TRANSFORM) for path in fields.transformed),
-        *((path, Action.KEEP) for path in fields.keep),
-    ]
+    actions = [(path, Action.MASKED) for _, path in plan.written]
+    for key, paths in plan.fields.lists.items():
+        actions += [(path, _ACTIONS.get(key, Action.TRANSFORM)) for path in paths]
     kept = (path.filter_fields() for path, action in actions if action is not Action.DROP)
     return [*actions, *((field, Action.KEEP) for field in chain.from_iterable(kept))]

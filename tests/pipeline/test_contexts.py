@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,8 @@ from stream_masker.errors import ConfigurationError
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.paths import compile_path
 from stream_masker.pipeline.plan import AttributePlan, FieldPolicy, Place, Plan, context_field
-from stream_masker.pipeline.transforms import DateUnit, FieldTransform, NumberBands
+from stream_masker.pipeline.transforms import DateUnit, NumberBands
+from tests.pipeline.conftest import field_policy
 
 SECRET = b"a secret of at least sixteen bytes"
 WOMEN, MEN, BOTH = ["w1", "w2", "w3"], ["m1", "m2", "m3"], ["b1", "b2", "b3"]
@@ -27,10 +29,7 @@ TAU = ONTOLOGY.taxonomy()
 CONTEXT = Context.of({"sex": ["F", "M"], "age": [18, 65]})
 
 
-def policy(transforms: dict[str, FieldTransform] | None = None, **lists: list[str]) -> FieldPolicy:
-    kept = {key: tuple(map(compile_path, texts)) for key, texts in lists.items()}
-    transformed = {compile_path(path): transform for path, transform in (transforms or {}).items()}
-    return FieldPolicy(unlisted="drop", transforms={"generalize": transformed}, **kept)
+policy = partial(field_policy, "drop")
 
 
 def plan_of(fields: FieldPolicy) -> Plan:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ from stream_masker.core.ontology.sources import NAMED
 from stream_masker.errors import ConfigurationError, StreamMaskerError
 from stream_masker.pipeline.fhir import ReferencePseudonym
 from stream_masker.pipeline.hl7v2 import CONTROL_ID
+from stream_masker.pipeline.paths import Path
 from stream_masker.pipeline.plan import AttributePlan, FieldPolicy, MessagePolicy, Place, Plan, context_field
 from stream_masker.pipeline.transforms import (
     Constant,
@@ -105,30 +106,28 @@ def _attribute_plan(configuration: Configuration, name: str, places: list[Place]
 def _field_policy(configuration: Configuration, paths: ConfiguredPaths) -> FieldPolicy:
     """Return the treatment of fields that are not attributes."""
     fields = configuration.fields
-    rules: dict[str, Mapping[str, FieldTransform]] = {
+    keys, own = paths.keys, paths.fields
+    rules: dict[str, dict[str, FieldTransform]] = {
+        "pseudonymize": dict.fromkeys(fields.pseudonymize, Pseudonym()),
         "references": dict.fromkeys(fields.references, ReferencePseudonym()),
         "generalize": {text: _generalization(rule) for text, rule in fields.generalize.items()},
         "shift": {
             text: DateShift(
-                rule.days,
-                paths.keys.get(("fields", "shift", text, "key")) or paths.keys["noise_key",],
-                rule.formats or (),
+                rule.days, keys.get(("fields", "shift", text, "key")) or keys["noise_key",], rule.formats or ()
             )
             for text, rule in fields.shift.items()
         },
         "constant": {text: Constant(value) for text, value in fields.constant.items()},
     }
-    transforms = {key: {paths.fields[key][text]: rule for text, rule in own.items()} for key, own in rules.items()}
-    named = (text for key in ("keep", "pseudonymize", "constant") for text in paths.fields[key])
+    lists: dict[str, dict[Path, FieldTransform | None]] = {
+        "keep": dict.fromkeys([*paths.always_kept, *own["keep"].values()]),
+        "drop": dict.fromkeys(own["drop"].values()),
+        **{key: {own[key][text]: rule for text, rule in given.items()} for key, given in rules.items()},
+    }
+    named = (text for key in ("keep", "pseudonymize", "constant") for text in own[key])
     if configuration.records == "hl7v2" and not any(text.replace("[*]", "").startswith(CONTROL_ID) for text in named):
-        transforms["pseudonyms"] = {field_path("hl7v2", CONTROL_ID): Pseudonym(CONTROL_ID_DIGITS)}
-    return FieldPolicy(
-        unlisted=fields.unlisted,
-        keep=(*paths.always_kept, *paths.fields["keep"].values()),
-        drop=tuple(paths.fields["drop"].values()),
-        pseudonymize=tuple(paths.fields["pseudonymize"].values()),
-        transforms={key: own for key, own in transforms.items() if own},
-    )
+        lists["pseudonyms"] = {field_path("hl7v2", CONTROL_ID): Pseudonym(CONTROL_ID_DIGITS)}
+    return FieldPolicy(unlisted=fields.unlisted, lists=lists)
 
 
 def _generalization(rule: GeneralizeSection) -> FieldTransform:

@@ -76,35 +76,26 @@ def record_form(record_format: RecordFormat | None, most_bytes: int) -> Form:
     If a name occurs twice in an object of JSON, the last member counts. Integers of 64 bits are exact, and larger ones
     are rejected; all other numbers are 64-bit floats.
     """
-
-    def open_json(value: bytes) -> tuple[Document, Write]:
-        if len(value) > most_bytes:
-            raise RecordRejectedError(Reason.TOO_LARGE)
-        try:
-            document = orjson.loads(value)
-        except orjson.JSONDecodeError as error:
-            raise RecordRejectedError(_reason(error, value)) from None
-        if type(document) is not dict:
-            raise RecordRejectedError(Reason.NOT_AN_OBJECT)
-        marks = value.translate(_MARKS)
-        if marks.count(b"[") > MAX_DEPTH:
-            _check(document)
-        if _MANY_DIGITS in marks:
-            json.loads(value, parse_int=lambda digits: _check_number(int(digits[: 2 * _LONG])))
-        return document, orjson.dumps
+    decode = None if record_format is None else record_format.decode
 
     def open_record(value: bytes) -> tuple[Document, Write]:
         if len(value) > most_bytes:
             raise RecordRejectedError(Reason.TOO_LARGE)
-        document, write = record_format.decode(value)  # type: ignore[union-attr] # there is a format
-        if isinstance(document, bytes):
-            return open_json(document)[0], write
+        content, write = (value, orjson.dumps) if decode is None else decode(value)
+        try:
+            document = orjson.loads(content) if isinstance(content, bytes) else content
+        except orjson.JSONDecodeError as error:
+            raise RecordRejectedError(_reason(error, value)) from None
         if type(document) is not dict:
             raise RecordRejectedError(Reason.NOT_AN_OBJECT)
-        _check(document)
+        marks = content.translate(_MARKS) if isinstance(content, bytes) else b""
+        if not marks or marks.count(b"[") > MAX_DEPTH:
+            _check(document)
+        if _MANY_DIGITS in marks:
+            json.loads(content, parse_int=lambda digits: _check_number(int(digits[: 2 * _LONG])))
         return document, write
 
-    return open_json if record_format is None else open_record
+    return open_record
 
 
 def _reason(error: orjson.JSONDecodeError, text: bytes) -> Reason:

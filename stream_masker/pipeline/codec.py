@@ -59,9 +59,12 @@ class Attribute:
     """The codes of an attribute."""
 
     def __init__(self, plan: AttributePlan) -> None:
-        self.plan, self._is_required = plan, plan.missing == "reject"
-        self._places = [(number if plan.is_array else 0, place) for number, place in enumerate(plan.places)]
-        self._codes, self._labels = ({getattr(place, kind) for place in plan.places} for kind in ("path", "label"))
+        self.plan, self._is_required, self._is_array = plan, plan.missing == "reject", plan.is_array
+        places = [(number if plan.is_array else 0, place) for number, place in enumerate(plan.places)]
+        self._written = [(number, path) for number, place in places for path in place.written]
+        self._elements = [(number, place.path.elements) for number, place in places]
+        self._lists = [path.around for _, path in self._elements if plan.is_array]
+        self._codes, self._labels = [place.path for place in plan.places], {place.label for place in plan.places}
         self._values = Cache(self._value)
         labels = plan.concepts.taxonomy.labels
         self._label_texts = Cache(lambda position: None if position == ABSENT else labels[position] or None)
@@ -77,15 +80,14 @@ class Attribute:
 
         Null is no value of an attribute, and stays null.
         """
-        required = self._required(reading, records) if self._is_required else []
+        places, required = len(self._codes), self._required(reading, records) if self._is_required else []
         found = [
             Found(number, path, Slots.joined(reading.found[path]).without_null())
-            for number, place in self._places
-            for path in place.written
+            for number, path in self._written
             if reading.found[path]
         ]
-        numbers, keys = _numbered([*required, *found], len(self._places))
-        owners, values = keys // len(self._places), np.full(len(keys), NO_CODE)
+        numbers, keys = _numbered([*required, *found], places)
+        owners, values = keys // places, np.full(len(keys), NO_CODE)
         for own in numbers[: len(required)]:
             values[own] = MISSING
         fills = list[tuple[Slots, Int64Array, Cache]]()
@@ -94,18 +96,17 @@ class Attribute:
                 values[own[::-1]] = self._looked_up(slots.values)[::-1]
             fills.append((slots, own, self._label_texts if path in self._labels else self._texts))
         for element in np.flatnonzero(values < SUPPRESSED).tolist():
-            path = self._places[keys[element] % len(self._places)][1].path
+            path = self._codes[keys[element] % places]
             reading.refuse([int(owners[element])], _REASONS[int(values[element]) - MISSING], path)
-        return ReadCodes(self.plan.is_array, values, owners, fills)
+        return ReadCodes(self._is_array, values, owners, fills)
 
     def _required(self, reading: Reading, records: int) -> list[Found]:
         """Return what must have a code: records, or the elements of arrays. Records without such a list are refused."""
-        paths = [(number, place.path.elements) for number, place in self._places]
-        if self.plan.is_array:
-            lists = (slots for _, path in paths for slots in reading.found[path.around])
-            having = {record for slots in lists for record in slots.without_null().places[0].tolist()}
-            reading.refuse(set(range(records)) - having, Reason.MISSING, self.plan.path)
-        return [Found(number, path, slots) for number, path in paths for slots in reading.found[path]]
+        if self._is_array:
+            lists = (slots.without_null() for path in self._lists for slots in reading.found[path])
+            having = {record for slots in lists for record in slots.places[0].tolist()}
+            reading.refuse(set(range(records)) - having, Reason.MISSING, self._codes[0])
+        return [Found(number, path, slots) for number, path in self._elements for slots in reading.found[path]]
 
     def _looked_up(self, texts: list[Any]) -> Int64Array:
         """Return the values of codes, or of what stands in their places."""
@@ -132,11 +133,11 @@ def _numbered(parts: Sequence[Found], places: int) -> tuple[list[Int64Array], In
 
     Elements are numbered by record, place, and the positions in the lists that have a value for each element.
     """
-    levels = max((path.arrays for _, path, _ in parts), default=0)
+    levels = max((len(path.levels) for _, path, _ in parts), default=0)
     columns = [np.zeros((1 + levels, slots.places.shape[1]), np.int64) for _, _, slots in parts]
     for (place, path, slots), column in zip(parts, columns, strict=True):
         column[0] = slots.places[0] * places + place
-        column[1 : 1 + path.arrays] = slots.places[list(path.levels)]
+        column[1 : 1 + len(path.levels)] = slots.places[list(path.levels)]
     keys = np.concatenate([np.zeros((1 + levels, 0), np.int64), *columns], axis=1)
     order = np.lexsort(keys[::-1])
     keys = keys[:, order]

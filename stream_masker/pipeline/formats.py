@@ -137,27 +137,38 @@ def document_of(record_format: RecordFormat | None, value: bytes) -> Any:
     return orjson.loads(content if isinstance(content, bytes) else orjson.dumps(content, default=str))
 
 
-class FormattedKeys:
-    """Masks keys in a format: each text, number and truth value in a key, at any depth. Null and the names of members
-    stay."""
+class MessageKeys:
+    """Masks the keys of messages: keeps or drops them, or replaces them by pseudonyms.
 
-    def __init__(self, record_format: RecordFormat, pseudonyms: Pseudonyms) -> None:
-        self._format, self._pseudonyms = record_format, pseudonyms
+    An id has the same pseudonym in a key and in a field. In a key that has a format, each text, number and truth value
+    is replaced, at any depth; null and the names of members stay.
+    """
+
+    def __init__(self, treatment: str, record_format: RecordFormat | None, pseudonyms: Pseudonyms) -> None:
+        """treatment: ``keep``, ``drop`` or ``pseudonymize``."""
+        self._treatment, self._pseudonyms = treatment, pseudonyms
+        self._format = record_format if record_format is not None and record_format.decodes_keys else None
         self._outcomes = Cache(self._outcome)
 
-    def masked(self, keys: Sequence[bytes | None]) -> tuple[list[bytes | None], dict[int, Reason]]:
+    def masked(self, keys: Sequence[bytes | None]) -> tuple[Sequence[bytes | None], dict[int, Reason]]:
         """Return the masked keys, and the reasons why records cannot be masked because of their keys, by index.
 
-        Raises FormatUnavailableError.
+        None stays None. Raises FormatUnavailableError.
         """
-        self._format.prepare(key for key in keys if key is not None)
+        if self._treatment != "pseudonymize":
+            return keys if self._treatment == "keep" else [None] * len(keys), {}
+        given = [key for key in keys if key is not None]
+        if self._format is None:
+            pseudonyms = iter(self._pseudonyms.of_texts(given))
+            return [None if key is None else next(pseudonyms).encode() for key in keys], {}
+        self._format.prepare(given)
         outcomes = [None if key is None else self._outcomes[key] for key in keys]
         refused = {index: outcome for index, outcome in enumerate(outcomes) if isinstance(outcome, Reason)}
         return [None if index in refused else outcome for index, outcome in enumerate(outcomes)], refused
 
     def _outcome(self, key: bytes) -> bytes | Reason:
         try:
-            content, write = self._format.decode_key(key)
+            content, write = self._format.decode_key(key)  # type: ignore[union-attr] # keys have a format
             return write(self._treated(orjson.loads(content) if isinstance(content, bytes) else content))
         except RecordRejectedError as error:
             return error.reason

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Final
@@ -18,7 +18,7 @@ from stream_masker.core.random import FieldKeys, Keys, PositionKeys, Secret
 from stream_masker.errors import ParameterError, StatisticsError, StreamMaskerError
 from stream_masker.pipeline.blocks import BLOCK_RECORDS, BlockCounter, SampleCounts, rejections
 from stream_masker.pipeline.codec import DOCUMENTS, Codec, RecordPart
-from stream_masker.pipeline.formats import KEY_FIELD, FormattedKeys, FormatUnavailableError, RecordFormat
+from stream_masker.pipeline.formats import KEY_FIELD, FormatUnavailableError, MessageKeys, RecordFormat
 from stream_masker.pipeline.plan import Plan
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.pipeline.records import GROUP_HEADER, Header, Inputs, Rejected, Result, stamp
@@ -74,15 +74,11 @@ class RecordMasker:
         if names != mechanism.attributes:
             raise ParameterError(f"the plan's attributes are {names}, the mechanism's {mechanism.attributes}")
         self._secret = Secret(secret)
-        pseudonyms = Pseudonyms(self._secret)
-        self._plan = plan
-        self._mechanism = mechanism
+        self._plan, self._mechanism = plan, mechanism
         self._sizes = [len(attribute.concepts.taxonomy) for attribute in plan.attributes]
+        pseudonyms = Pseudonyms(self._secret)
         self._codec = Codec(plan, pseudonyms, record_format)
-        self._formatted_keys: FormattedKeys | None = None
-        if record_format is not None and record_format.decodes_keys and plan.message.key == "pseudonymize":
-            self._formatted_keys = FormattedKeys(record_format, pseudonyms)
-        self._pseudonyms = pseudonyms
+        self._keys = MessageKeys(plan.message.key, record_format, pseudonyms)
         self._counter = BlockCounter(self._secret, self._sizes)
 
     def set_styles(self, learned: Mapping[str, Style]) -> None:
@@ -118,7 +114,9 @@ class RecordMasker:
         or with ``hold`` GroupTooSmallError is raised. Raises StatisticsError if the mechanism has no statistics, and
         FormatUnavailableError if the records' format cannot decode or encode them now.
         """
-        keys, rejected = self._masked_keys(records)
+        keys, refused = self._keys.masked(records.keys)
+        offsets = ((records.offsets[index], reason) for index, reason in refused.items())
+        rejected = {offset: Rejected(offset, reason.value, KEY_FIELD) for offset, reason in offsets}
         call, size = _Call(topic, partition, rejected, hold), len(records)
         at_once = max(size, 1) if self.needs_group else DOCUMENTS
         starts = range(0, max(size, 1), at_once)
@@ -159,21 +157,6 @@ class RecordMasker:
     def _sample(self, part: RecordPart) -> SampleCounts:
         causes = Counter((reason, field) for _, reason, field in part.rejected.values())
         return SampleCounts(self._counter.count(part), dict(causes), tuple(part.styles))
-
-    def _masked_keys(self, records: Inputs) -> tuple[Sequence[bytes | None], dict[int, Rejected]]:
-        """Return the messages' masked keys, and the rejections of records because of their keys, by offset.
-
-        An id has the same pseudonym in a key and in a field. None stays None.
-        """
-        keys = records.keys
-        if self._formatted_keys is not None:
-            masked, refused = self._formatted_keys.masked(keys)
-            rejected = [Rejected(records.offsets[k], reason.value, KEY_FIELD) for k, reason in refused.items()]
-            return masked, {one.offset: one for one in rejected}
-        if self._plan.message.key != "pseudonymize":
-            return keys if self._plan.message.key == "keep" else [None] * len(keys), {}
-        pseudonyms = iter(self._pseudonyms.of_texts([key for key in keys if key is not None]))
-        return [None if key is None else next(pseudonyms).encode() for key in keys], {}
 
     def _headers(self, records: Inputs, version: int) -> list[list[Header]]:
         """Return the headers that the policy names, in their order, and those that state how a record was masked."""
@@ -217,7 +200,8 @@ class RecordMasker:
         return self._mask_part(records, call)
 
     def _mask_batch(self, part: RecordPart, records: Inputs, call: _Call) -> MaskedBatch:
-        batch = part.batch
+        """Mask a batch. Raises GroupTooSmallError if it has too few units for the mechanism."""
+        batch, mechanism = part.batch, self._mechanism
         if not batch.size:
             return MaskedBatch(batch.columns, (Distortion(),) * len(batch.columns))
         if self._plan.noise_key is None:
@@ -225,19 +209,15 @@ class RecordMasker:
             keys: Keys = PositionKeys(self._secret, call.topic, call.partition, offsets)
         else:
             keys = FieldKeys(self._secret, part.keys)
-        masked = self._mask_group(batch, keys) if self.needs_group else self._mechanism.mask_batch(batch, keys)
+        if self.needs_group and (lacking := mechanism.group_minimum - batch.unit_count) > 0:
+            raise GroupTooSmallError(lacking)
+        try:
+            masked = mechanism.mask_batch(batch, keys)
+        except ParameterError as error:
+            raise (GroupTooSmallError(1) if self.needs_group else error) from error
         for before, after, size in zip(batch.columns, masked.columns, self._sizes, strict=True):
             _check_codes(before, after, size)
         return masked
-
-    def _mask_group(self, batch: Batch, keys: Keys) -> MaskedBatch:
-        """Mask a group. Raises GroupTooSmallError if it has too few units, also for the mechanism itself."""
-        if (lacking := self._mechanism.group_minimum - batch.unit_count) > 0:
-            raise GroupTooSmallError(lacking)
-        try:
-            return self._mechanism.mask_batch(batch, keys)
-        except ParameterError as error:
-            raise GroupTooSmallError(1) from error
 
     def _by_policy(self, policy: str, numbers: Int64Array) -> dict[str, int]:
         """Return the numbers of the attributes with a policy for unknown codes. ``numbers``: of all attributes."""

@@ -82,20 +82,28 @@ def record_form(record_format: RecordFormat | None, most_bytes: int) -> Form:
         if len(value) > most_bytes:
             raise RecordRejectedError(Reason.TOO_LARGE)
         content, write = (value, orjson.dumps) if decode is None else decode(value)
-        try:
-            document = orjson.loads(content) if isinstance(content, bytes) else content
-        except orjson.JSONDecodeError as error:
-            raise RecordRejectedError(_reason(error, value)) from None
+        document = _parsed(content) if isinstance(content, bytes) else content
         if type(document) is not dict:
             raise RecordRejectedError(Reason.NOT_AN_OBJECT)
-        marks = content.translate(_MARKS) if isinstance(content, bytes) else b""
-        if not marks or marks.count(b"[") > MAX_DEPTH:
+        if document is content:
             _check(document)
-        if _MANY_DIGITS in marks:
-            json.loads(content, parse_int=lambda digits: _check_number(int(digits[: 2 * _LONG])))
         return document, write
 
     return open_record
+
+
+def _parsed(text: bytes) -> Any:
+    """Return the value of JSON. Raises RecordRejectedError."""
+    try:
+        value = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise RecordRejectedError(_reason(error, text)) from None
+    marks = text.translate(_MARKS)
+    if marks.count(b"[") > MAX_DEPTH:
+        _check(value)
+    if _MANY_DIGITS in marks:
+        json.loads(text, parse_int=lambda digits: _check_number(int(digits[: 2 * _LONG])))
+    return value
 
 
 def _reason(error: orjson.JSONDecodeError, text: bytes) -> Reason:
@@ -109,7 +117,7 @@ def _reason(error: orjson.JSONDecodeError, text: bytes) -> Reason:
     return Reason.NOT_JSON
 
 
-def _check(document: Document) -> None:
+def _check(document: Any) -> None:
     """Raise RecordRejectedError for a document that is nested too deep, or has an integer beyond 64 bits."""
     level: list[Any] = [document]
     for _ in range(MAX_DEPTH):
@@ -169,11 +177,9 @@ class MessageKeys:
     def _outcome(self, key: bytes) -> bytes | Reason:
         try:
             content, write = self._format.decode_key(key)  # type: ignore[union-attr] # keys have a format
-            return write(self._treated(orjson.loads(content) if isinstance(content, bytes) else content))
+            return write(self._treated(_parsed(content) if isinstance(content, bytes) else content))
         except RecordRejectedError as error:
             return error.reason
-        except orjson.JSONDecodeError:
-            return Reason.NOT_IN_FORMAT
 
     def _treated(self, value: Any) -> Any:
         if isinstance(value, dict):

@@ -192,9 +192,10 @@ class Node:
         treated = self._listed if self._action is not Action.KEEP else members
         self._members = {name: node for name, node in members.items() if name in treated and not node.is_kept}
         self._entering = [rest for rest in self._going if not isinstance(rest.step, NameStep)]
-        filtered = [rest for rest in self._entering if isinstance(rest.step, FilterStep)]
-        self._filters, self._filtered = list(dict.fromkeys(rest.step for rest in filtered)), _masked(filtered)
-        self._indices = {rest.step.position for rest in self._entering if isinstance(rest.step, IndexStep)}
+        steps = [rest.step for rest in self._entering]
+        self._filters = list(dict.fromkeys(step for step in steps if isinstance(step, FilterStep)))
+        self._filtered = _masked(rest for rest in self._entering if rest.step in self._filters)
+        self._indices = {step.position for step in steps if isinstance(step, IndexStep)}
         self._shapes = {rest.shape for rest in self._going}
         strictest = max(self._action, *(rest.action for rest in self._going if rest.action is not None))
         self._misshapen = self._tree.node((), Action.DROP if strictest is Action.TRANSFORM else strictest)

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from stream_masker.core.arrays import ranges
 from stream_masker.core.dtypes import Int64Array
 from stream_masker.pipeline.paths import Document, EachStep, FilterStep, IndexStep, NameStep, Path, Step, members
 from stream_masker.pipeline.plan import Action, Plan, policy
@@ -65,11 +66,11 @@ class Slots(NamedTuple):
 
     def elements(self) -> Slots:
         """Return the elements of values that are lists."""
-        sizes = list(map(len, self.values))
-        containers = list(chain.from_iterable(map(repeat, self.values, sizes)))
-        keys, values = list(chain.from_iterable(map(range, sizes))), list(chain.from_iterable(self.values))
-        places = np.vstack((np.repeat(self.places, sizes, axis=1), np.array(keys, np.int64)))
-        return Slots(values, containers, keys, places)
+        sizes = np.fromiter(map(len, self.values), np.int64, len(self.values))
+        positions = ranges(np.zeros_like(sizes), sizes)
+        containers = list(chain.from_iterable(map(repeat, self.values, sizes.tolist())))
+        places = np.vstack((np.repeat(self.places, sizes, axis=1), positions))
+        return Slots(list(chain.from_iterable(self.values)), containers, positions.tolist(), places)
 
     def fill(self, values: Iterable[Any]) -> None:
         """Write a value into each place."""
@@ -158,10 +159,10 @@ class Node:
 
     def __init__(self, tree: Tree, rests: tuple[Rest, ...], inherited: Action) -> None:
         self._tree = tree
-        ends, self._going = ([rest for rest in rests if (rest.step is None) is is_end] for is_end in (True, False))
+        ends, going = ([rest for rest in rests if (rest.step is None) is is_end] for is_end in (True, False))
         self._found = [rest.path for rest in ends if rest.action in (None, Action.MASKED)]
         is_masked = _masked(ends) is not None
-        is_leaf = is_masked or not self._going
+        is_leaf = is_masked or not going
         actions = [rest.action for rest in ends if rest.action is not None and rest.action is not Action.MASKED]
         self._action = max(actions, default=inherited)
         if self._action is Action.TRANSFORM and (not is_leaf or actions.count(Action.TRANSFORM) > 1):
@@ -172,7 +173,7 @@ class Node:
         self._treat: Callable[[Slots, Reading], None] | None = None
         if not is_leaf:
             self._treat = self._enter
-            self._prepare()
+            self._prepare(going)
         elif self.is_dropped:
             self._treat = _drop
         elif self._action is Action.TRANSFORM and not is_masked:
@@ -181,23 +182,26 @@ class Node:
             self._results = Cache(lambda value: self._transform.of_value(value, tree.pseudonyms))
             self._treat = self._replace
 
-    def _prepare(self) -> None:
+    def _prepare(self, going: Sequence[Rest]) -> None:
         """Prepare for objects and lists that longer paths continue into, and for values of another shape."""
         below = defaultdict[str, list[Rest]](list)
-        for rest in self._going:
+        for rest in going:
             if isinstance(rest.step, NameStep):
                 below[rest.step.key].append(rest.after)
         members = {name: self._tree.node(inner, self._action) for name, inner in below.items()}
         self._listed = frozenset(name for name, node in members.items() if not node.is_dropped)
         treated = self._listed if self._action is not Action.KEEP else members
         self._members = {name: node for name, node in members.items() if name in treated and not node.is_kept}
-        self._entering = [rest for rest in self._going if not isinstance(rest.step, NameStep)]
+        self._entering = [rest for rest in going if not isinstance(rest.step, NameStep)]
         steps = [rest.step for rest in self._entering]
         self._filters = list(dict.fromkeys(step for step in steps if isinstance(step, FilterStep)))
         self._filtered = _masked(rest for rest in self._entering if rest.step in self._filters)
         self._indices = {step.position for step in steps if isinstance(step, IndexStep)}
-        self._shapes = {rest.shape for rest in self._going}
-        strictest = max(self._action, *(rest.action for rest in self._going if rest.action is not None))
+        self._shapes = {rest.shape for rest in going}
+        self._refusing = {
+            kind: _masked(rest for rest in going if rest.shape is not kind) for kind in (dict, list, object)
+        }
+        strictest = max(self._action, *(rest.action for rest in going if rest.action is not None))
         self._misshapen = self._tree.node((), Action.DROP if strictest is Action.TRANSFORM else strictest)
 
     def treat(self, slots: Slots, reading: Reading) -> None:
@@ -228,9 +232,8 @@ class Node:
         kinds = set(map(type, slots.values))
         for kind in sorted(kinds - {type(None)}, key=lambda kind: kind.__name__):
             some = slots if len(kinds) == 1 else slots.where(type(value) is kind for value in slots.values)
-            masked = _masked(rest for rest in self._going if rest.shape is not kind)
-            if masked is not None:
-                reading.refuse(some.places[0].tolist(), Reason.WRONG_SHAPE, masked)
+            if (refusing := self._refusing.get(kind, self._refusing[object])) is not None:
+                reading.refuse(some.places[0].tolist(), Reason.WRONG_SHAPE, refusing)
             elif kind not in self._shapes:
                 self._misshapen.treat(some, reading)
             elif kind is dict:

@@ -123,10 +123,6 @@ class Path:
         """Return whether there may be a record in which one path selects the other's value, or a part of it."""
         return all(_may_be_same(a, b) for a, b in zip(self.steps, other.steps, strict=False))
 
-    def contains(self, other: Path) -> bool:
-        """Return whether this path surely selects the other's value, or what is around it."""
-        return len(self.steps) <= len(other.steps) and all(map(_covers, self.steps, other.steps))
-
 
 def alternatives(text: str) -> list[str]:
     """Return the paths in the text of a key: ``after.id | before.id`` has two. A name with ``|`` is quoted."""
@@ -192,12 +188,6 @@ def _may_be_same(a: Step, b: Step) -> bool:
     if isinstance(a, FilterStep) and isinstance(b, FilterStep):
         return a.field != b.field or a.value == b.value
     return True
-
-
-def _covers(step: Step, other: Step) -> bool:
-    if isinstance(step, FilterStep) and isinstance(other, FilterStep):
-        return (step.field, step.value) == (other.field, other.value)
-    return step == other or (isinstance(step, EachStep) and isinstance(other, IndexStep))
 
 
 _NAME: Final = re.compile(r"[^.\[\]\s'\"](?:[^.\[\]'\"]*[^.\[\]\s'\"])?")

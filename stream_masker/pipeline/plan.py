@@ -140,6 +140,10 @@ class ContextField(NamedTuple):
     attribute: ContextAttribute
 
 
+STAYING: Final = ("keep", "generalize", "unlisted: keep")
+"""The treatments of fields that can be a context."""
+
+
 def context_field(
     path: Path, attribute: ContextAttribute, policy: FieldPolicy, masked: Sequence[Path] = ()
 ) -> ContextField:
@@ -152,13 +156,11 @@ def context_field(
             raise ConfigurationError(f"{way.text!r} is not allowed: use a path without [*]: it must select one value")
         if any(way.may_meet(other) for other in masked):
             raise ConfigurationError(f"{way.text!r} is masked: a context is of fields that stay")
-        met = {key: [other for other in paths if way.may_meet(other)] for key, paths in policy.lists.items()}
-        causes = [key for key, paths in met.items() if paths and key not in ("keep", "generalize")]
-        stays = policy.unlisted == "keep" or any(other.contains(way) for paths in met.values() for other in paths)
-        if causes or not stays:
+        met = [key for key, paths in policy.lists.items() if any(way.may_meet(other) for other in paths)]
+        causes = [key for key in met or [f"unlisted: {policy.unlisted}"] if key not in STAYING]
+        if causes:
             raise ConfigurationError(
-                f"{way.text!r} does not stay in the record (fields.{[*causes, 'unlisted'][0]}): a context is of fields "
-                "that are kept or generalized"
+                f"{way.text!r} does not stay in the record (fields.{causes[0]}): a context is of kept or generalized fields"
             )
     return ContextField(path, attribute)
 

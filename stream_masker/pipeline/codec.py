@@ -301,9 +301,9 @@ class Codec:
             return None
         columns = [
             [least_number(value) if attribute.bounds else value for value in first_values(documents, path)]
-            for path, attribute in self._plan.context
+            for path, attribute in self._plan.context.items()
         ]
-        return Context(tuple(attribute for _, attribute in self._plan.context)).numbers(columns)
+        return Context(tuple(self._plan.context.values())).numbers(columns)
 
     def write(self, part: RecordPart, masked: MaskedBatch, offsets: Sequence[int]) -> list[Rejected]:
         """Write masked records. Return the rejections of those that do not fit their schema; ``offsets``: of all n."""

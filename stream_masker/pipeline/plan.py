@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from itertools import chain, combinations
@@ -130,39 +130,8 @@ class MessagePolicy:
                 raise ConfigurationError(f"message.headers: {name!r} is set by stream-masker itself and cannot be kept")
 
 
-class ContextField(NamedTuple):
-    """A field of the context: its path, without ``[*]``, and its kinds.
-
-    Its value is read as it is released, so that the context tells no more than the masked record.
-    """
-
-    path: Path
-    attribute: ContextAttribute
-
-
 STAYING: Final = ("keep", "generalize", "unlisted: keep")
 """The treatments of fields that can be a context."""
-
-
-def context_field(
-    path: Path, attribute: ContextAttribute, policy: FieldPolicy, masked: Sequence[Path] = ()
-) -> ContextField:
-    """Return the field of a context at a path; ``masked``: the paths whose values masking replaces.
-
-    Raises ConfigurationError unless the field policy keeps or generalizes the field.
-    """
-    for way in path.ways:
-        if way.arrays:
-            raise ConfigurationError(f"{way.text!r} is not allowed: use a path without [*]: it must select one value")
-        if any(way.may_meet(other) for other in masked):
-            raise ConfigurationError(f"{way.text!r} is masked: a context is of fields that stay")
-        met = [key for key, paths in policy.lists.items() if any(way.may_meet(other) for other in paths)]
-        causes = [key for key in met or [f"unlisted: {policy.unlisted}"] if key not in STAYING]
-        if causes:
-            raise ConfigurationError(
-                f"{way.text!r} does not stay in the record (fields.{causes[0]}): a context is of kept or generalized fields"
-            )
-    return ContextField(path, attribute)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,7 +142,8 @@ class Plan:
     the record's topic, partition and offset; unit: the field whose different values k-anonymity counts, None for
     records; configuration: the configuration's hash, for a header; record_bytes: the maximum size of a record; fhir:
     the listed types of resources if messages are FHIR resources and Bundles, whose paths are those of
-    ``pipeline.fhir``; context: the fields of the mechanism's context, in its order.
+    ``pipeline.fhir``; context: the fields of the mechanism's context, in its order. They are read as they are released,
+    so that masks tell no more of them than the record.
     """
 
     attributes: tuple[AttributePlan, ...]
@@ -184,17 +154,19 @@ class Plan:
     record_bytes: int = 1_048_576
     unit: Path | None = None
     fhir: FhirTypes | None = None
-    context: tuple[ContextField, ...] = ()
+    context: Mapping[Path, ContextAttribute] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.attributes:
             raise ConfigurationError("attributes: at least one is required")
-        for name, key in {"noise_key": self.noise_key, "groups.unit": self.unit}.items():
-            for path in () if key is None else key.ways:
+        ones = {"noise_key": [self.noise_key], "groups.unit": [self.unit], "mechanism.context": self.context}
+        for name, keys in ones.items():
+            for path in chain.from_iterable(key.ways for key in keys if key is not None):
                 if path.arrays:
                     raise ConfigurationError(f"{name}: path {path.text!r} has a [*]; it must select one value")
         self._check_attributes()
         self._check_fields()
+        self._check_context()
 
     @property
     def written(self) -> Iterator[tuple[str, Path]]:
@@ -206,7 +178,7 @@ class Plan:
         """Every path of the plan."""
         yield from (path for _, path in self.written)
         yield from chain.from_iterable(self.fields.lists.values())
-        yield from chain.from_iterable(path.ways for path in (*(field.path for field in self.context), *self.keys))
+        yield from chain.from_iterable(path.ways for path in (*self.context, *self.keys))
 
     @property
     def keys(self) -> Iterator[Path]:
@@ -231,6 +203,19 @@ class Plan:
             if any(path.steps[:end] in written for end in ends):
                 raise ConfigurationError(
                     f"fields: path {path.text!r} is that of an attribute's code, label or copy, or continues inside it"
+                )
+
+    def _check_context(self) -> None:
+        lists = self.fields.lists
+        for path in chain.from_iterable(path.ways for path in self.context):
+            if any(path.may_meet(other) for _, other in self.written):
+                raise ConfigurationError(f"mechanism.context: {path.text!r} is masked: use fields that stay")
+            met = [key for key, paths in lists.items() if any(path.may_meet(other) for other in paths)]
+            causes = [key for key in met or [f"unlisted: {self.fields.unlisted}"] if key not in STAYING]
+            if causes:
+                raise ConfigurationError(
+                    f"mechanism.context: {path.text!r} does not stay in the record (fields.{causes[0]}): use fields "
+                    "that are kept or generalized"
                 )
 
 

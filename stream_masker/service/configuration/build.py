@@ -17,7 +17,7 @@ from stream_masker.errors import ConfigurationError, StreamMaskerError
 from stream_masker.pipeline.fhir import ReferencePseudonym
 from stream_masker.pipeline.hl7v2 import CONTROL_ID
 from stream_masker.pipeline.paths import Path
-from stream_masker.pipeline.plan import AttributePlan, FieldPolicy, MessagePolicy, Place, Plan, context_field
+from stream_masker.pipeline.plan import AttributePlan, FieldPolicy, MessagePolicy, Place, Plan
 from stream_masker.pipeline.transforms import (
     Constant,
     DateShift,
@@ -70,22 +70,18 @@ def build_plan(configuration: Configuration) -> Plan:
         _attribute_plan(configuration, name, paths.places[name], taxonomy)
         for name, taxonomy in build_taxonomies(configuration).items()
     )
-    policy, message = _field_policy(configuration, paths), configuration.message
-    masked = [path for attribute in attributes for path in attribute.written]
+    message = configuration.message
     with errors_at("mechanism.context"):
-        context = tuple(
-            context_field(paths.keys["mechanism", "context", each.name], each, policy, masked)
-            for each in Context.of(getattr(configuration.mechanism, "context", None) or {}).attributes
-        )
+        context = Context.of(getattr(configuration.mechanism, "context", None) or {})
     return Plan(
         attributes=attributes,
-        fields=policy,
+        fields=_field_policy(configuration, paths),
         configuration=configuration.hash,
         message=MessagePolicy(key=message.key, headers=message.headers),
         noise_key=paths.keys.get(("noise_key",)),
         unit=paths.keys.get(("groups", "unit")),
         fhir=paths.fhir_types(keeps_others=configuration.fields.unlisted == "keep"),
-        context=context,
+        context={paths.keys["mechanism", "context", each.name]: each for each in context.attributes},
         record_bytes=configuration.limits.record_bytes,
     )
 

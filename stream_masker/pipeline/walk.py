@@ -160,23 +160,22 @@ class Node:
     def __init__(self, tree: Tree, rests: tuple[Rest, ...], inherited: Action) -> None:
         self._tree = tree
         ends, going = ([rest for rest in rests if (rest.step is None) is is_end] for is_end in (True, False))
-        self._found = [rest.path for rest in ends if rest.action in (None, Action.MASKED)]
+        self._found = {rest.path for rest in ends if rest.action in (None, Action.MASKED)}
         is_masked = _masked(ends) is not None
-        is_leaf = is_masked or not going
+        is_leaf, is_field = is_masked or not going, not (is_masked or going)
         actions = [rest.action for rest in ends if rest.action is not None and rest.action is not Action.MASKED]
         self._action = max(actions, default=inherited)
         if self._action is Action.TRANSFORM and (not is_leaf or actions.count(Action.TRANSFORM) > 1):
             self._action = Action.DROP
-        self.is_kept, self.is_dropped = (
-            is_leaf and not is_masked and self._action is action for action in (Action.KEEP, Action.DROP)
-        )
+        self.is_kept = is_field and self._action is Action.KEEP
+        self.is_dropped = is_field and self._action is Action.DROP
         self._treat: Callable[[Slots, Reading], None] | None = None
         if not is_leaf:
             self._treat = self._enter
             self._prepare(going)
         elif self.is_dropped:
             self._treat = _drop
-        elif self._action is Action.TRANSFORM and not is_masked:
+        elif is_field and self._action is Action.TRANSFORM:
             self._path = next(rest.path for rest in ends if rest.action is Action.TRANSFORM)
             self._transform = tree.transforms[self._path]
             self._results = Cache(lambda value: self._transform.of_value(value, tree.pseudonyms))

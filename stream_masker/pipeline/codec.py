@@ -18,8 +18,9 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from stream_masker.core.arrays import BoolArray, Int64Array, located, offsets_from_lengths, slices
+from stream_masker.core.arrays import BoolArray, Int64Array, offsets_from_lengths, slices
 from stream_masker.core.batch import ABSENT, Batch, Column, MaskedBatch
+from stream_masker.core.context import Context
 from stream_masker.core.ontology import UNKNOWN
 from stream_masker.pipeline.fhir import fhir_form
 from stream_masker.pipeline.formats import RecordFormat, Write, record_form
@@ -28,7 +29,7 @@ from stream_masker.pipeline.plan import AttributePlan, Plan
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError
 from stream_masker.pipeline.records import Inputs, Rejected
 from stream_masker.pipeline.style import CANONICAL, STYLE_BITS, Style, StyleCounts, styles_of, written_code
-from stream_masker.pipeline.transforms import Cache, Pseudonyms, key_text
+from stream_masker.pipeline.transforms import Cache, Pseudonyms, key_text, least_number
 from stream_masker.pipeline.walk import Reading, Slots, Tree
 
 DOCUMENTS: Final = 1_000
@@ -46,7 +47,7 @@ BY_PREFIX: Final = 1 << STYLE_BITS
 
 
 class Found(NamedTuple):
-    """What a walk has found at a path of an attribute. place: the number of its place, 0 for all those of a scalar."""
+    """Values that a walk has found at a path of an attribute; place: the number of their place, 0 in a scalar."""
 
     place: int
     path: Path
@@ -57,9 +58,12 @@ class Attribute:
     """The codes of an attribute."""
 
     def __init__(self, plan: AttributePlan) -> None:
-        self.plan, self._is_required = plan, plan.missing == "reject"
-        self._places = [(number if plan.is_array else 0, place) for number, place in enumerate(plan.places)]
-        self._codes, self._labels = ({getattr(place, kind) for place in plan.places} for kind in ("path", "label"))
+        self.plan, self._is_required, self._is_array = plan, plan.missing == "reject", plan.is_array
+        places = [(number if plan.is_array else 0, place) for number, place in enumerate(plan.places)]
+        self._written = [(number, path) for number, place in places for path in place.written]
+        self._elements = [(number, place.path.elements) for number, place in places]
+        self._lists = [path.around for _, path in self._elements if plan.is_array]
+        self._codes, self._labels = [place.path for place in plan.places], {place.label for place in plan.places}
         self._values = Cache(self._value)
         labels = plan.concepts.taxonomy.labels
         self._label_texts = Cache(lambda position: None if position == ABSENT else labels[position] or None)
@@ -75,43 +79,33 @@ class Attribute:
 
         Null is no value of an attribute, and stays null.
         """
+        places, required = len(self._codes), self._required(reading, records) if self._is_required else []
         found = [
             Found(number, path, Slots.joined(reading.found[path]).without_null())
-            for number, place in self._places
-            for path in place.written
+            for number, path in self._written
             if reading.found[path]
         ]
-        entered = self._entered(reading, records)
-        keys = _keys_of_elements([*entered, *found], len(self.plan.places))
-        each = np.concatenate([_NONE, *keys[: len(entered)]])
-        order = np.argsort(each, kind="stable")
-        owners = np.concatenate([_NONE, *(part.slots.places[0] for part in entered)])[order]
-        numbers = [_numbers(each[order], own) for own in keys[len(entered) :]]
-        values = np.full(len(each), MISSING if self._is_required else NO_CODE)
-        for part, own in reversed(list(zip(found, numbers, strict=True))):
-            if part.path in self._codes:  # written backwards, so that the first code of an element counts
-                values[own[::-1]] = self._looked_up(part.slots.values)[::-1]
-        if (values < SUPPRESSED).any():
-            paths = [part.path for part in entered for _ in range(part.slots.places.shape[1])]
-            for element in np.flatnonzero(values < SUPPRESSED).tolist():
-                reason = _REASONS[int(values[element]) - MISSING]
-                reading.refuse([int(owners[element])], reason, paths[order[element]])
-        fills = [
-            (part.slots, own, self._label_texts if part.path in self._labels else self._texts)
-            for part, own in zip(found, numbers, strict=True)
-        ]
-        return ReadCodes(self.plan.is_array, values, owners, fills)
+        numbers, keys = _numbered([*required, *found], places)
+        owners, values = keys // places, np.full(len(keys), NO_CODE)
+        for own in numbers[: len(required)]:
+            values[own] = MISSING
+        fills = list[tuple[Slots, Int64Array, Cache]]()
+        for (_, path, slots), own in reversed(list(zip(found, numbers[len(required) :], strict=True))):
+            if path in self._codes:  # written backwards, so that the first code of an element counts
+                values[own[::-1]] = self._looked_up(slots.values)[::-1]
+            fills.append((slots, own, self._label_texts if path in self._labels else self._texts))
+        for element in np.flatnonzero(values < SUPPRESSED).tolist():
+            path = self._codes[keys[element] % places]
+            reading.refuse([int(owners[element])], _REASONS[int(values[element]) - MISSING], path)
+        return ReadCodes(self._is_array, values, owners, fills)
 
-    def _entered(self, reading: Reading, records: int) -> list[Found]:
-        """Return the elements, each of which has a code or lacks it. Records without a required list are refused."""
-        if not self.plan.is_array:
-            return [Found(0, self.plan.path, Slots([], [], "", np.arange(records)[None]))]
-        paths = [(number, place.path, place.path.elements) for number, place in self._places]
-        if self._is_required:
-            lists = [slots.places[0] for _, _, elements in paths for slots in reading.lists[elements]]
-            without = np.setdiff1d(np.arange(records), np.concatenate([_NONE, *lists]))
-            reading.refuse(without.tolist(), Reason.MISSING, self.plan.path)
-        return [Found(k, path, slots) for k, path, elements in paths for slots in reading.elements[elements]]
+    def _required(self, reading: Reading, records: int) -> list[Found]:
+        """Return what must have a code: records, or the elements of arrays. Records without such a list are refused."""
+        if self._is_array:
+            lists = (slots.without_null() for path in self._lists for slots in reading.found[path])
+            having = {record for slots in lists for record in slots.places[0].tolist()}
+            reading.refuse(set(range(records)) - having, Reason.MISSING, self._codes[0])
+        return [Found(number, path, slots) for number, path in self._elements for slots in reading.found[path]]
 
     def _looked_up(self, texts: list[Any]) -> Int64Array:
         """Return the values of codes, or of what stands in their places."""
@@ -133,32 +127,32 @@ class Attribute:
         return match.position << SHIFT | (BY_PREFIX if match.how == "ancestor" else 0) | styles
 
 
-def _keys_of_elements(parts: Sequence[Found], places: int) -> list[Int64Array]:
-    """Return a key of the element of each value. Keys ascend by record, place, and positions in lists."""
-    keys = np.concatenate([_NONE, *(slots.places[0] * places + place for place, _, slots in parts)])
-    for level in range(max((path.arrays for _, path, _ in parts), default=0)):
-        columns = (s.places[p.levels[level]] if level < p.arrays else 0 * s.places[0] for _, p, s in parts)
-        positions = np.concatenate(list(columns))
-        keys = keys * (positions.max(initial=0) + 1) + positions
-        if level:  # products of more positions would exceed 64 bits
-            keys = np.unique(keys, return_inverse=True)[1]
-    return slices(keys, [part.slots.places.shape[1] for part in parts])
+def _numbered(parts: Sequence[Found], places: int) -> tuple[list[Int64Array], Int64Array]:
+    """Return the number of the element of each value, and (m,) int64: record * places + place of each element.
 
-
-def _numbers(elements: Int64Array, keys: Int64Array) -> Int64Array:
-    """Return the places of keys in the ascending keys of elements; -1 for those that are not among them."""
-    if not len(elements):
-        return np.full(len(keys), -1)
-    numbers, found = located(elements, keys)
-    return np.where(found, numbers, -1)
+    Elements are numbered by record, place, and the positions in the lists that have a value for each element.
+    """
+    levels = max((len(path.levels) for _, path, _ in parts), default=0)
+    columns = [np.zeros((1 + levels, slots.places.shape[1]), np.int64) for _, _, slots in parts]
+    for (place, path, slots), column in zip(parts, columns, strict=True):
+        column[0] = slots.places[0] * places + place
+        column[1 : 1 + len(path.levels)] = slots.places[list(path.levels)]
+    keys = np.concatenate([np.zeros((1 + levels, 0), np.int64), *columns], axis=1)
+    order = np.lexsort(keys[::-1])
+    keys = keys[:, order]
+    is_first = np.ones(len(order), np.bool_)
+    is_first[1:] = (keys[:, 1:] != keys[:, :-1]).any(axis=0)
+    numbers = np.empty_like(order)
+    numbers[order] = np.cumsum(is_first) - 1
+    return slices(numbers, [column.shape[1] for column in columns]), keys[0, is_first]
 
 
 @dataclass(slots=True)
 class ReadCodes:
     """The codes of an attribute in a batch: their values and records, in the order of the records.
 
-    fills: places to write to, the number of the code of each (-1 for none), and the texts of masks; present: the
-    numbers of the codes that are masked.
+    fills: places to write to, the number of the code of each, and the texts of masks; present: the numbers of the codes
+    that are masked.
     """
 
     is_array: bool
@@ -189,7 +183,7 @@ class ReadCodes:
 
     def write(self, masked: Column) -> None:
         """Write the masked codes, their labels and copies."""
-        positions = np.full(len(self.values) + 1, ABSENT)  # the last one is that of no element
+        positions = np.full(len(self.values), ABSENT)
         positions[self.present] = masked.codes[masked.codes >= 0]
         for slots, elements, texts in self.fills:
             slots.fill(map(texts.__getitem__, positions[elements].tolist()))
@@ -235,6 +229,7 @@ class Codec:
         self._open = form if plan.fhir is None else fhir_form(plan, form)
         self._tree = Tree(plan, pseudonyms)
         self._attributes = [Attribute(attribute) for attribute in plan.attributes]
+        self._keys = set(plan.keys)
 
     def set_styles(self, styles: Sequence[Style]) -> None:
         """Set the styles in which the attributes' codes are written from now on; at first those of the ontologies."""
@@ -252,14 +247,14 @@ class Codec:
             self._format.prepare(value for value in records.values if value is not None)
         indices, opened = self._opened(records, rejected)
         documents = [document for document, _ in opened]
-        reading = Reading({path: list(map(key_text, first_values(documents, path))) for path in {*self._plan.keys}})
+        reading = Reading({path: list(map(key_text, first_values(documents, path))) for path in self._keys})
         noise_key, unit = self._plan.noise_key, self._plan.unit
         keys = [] if noise_key is None else reading.keys[noise_key]
         if noise_key is not None:
             without = (record for record, key in enumerate(keys) if not key)
             reading.refuse(without, Reason.MISSING_NOISE_KEY, noise_key)
-        contexts = self._plan.contexts_of(documents)
         self._tree.walk(documents, reading)
+        contexts = self._contexts(documents)
         codes = [attribute.read(reading, len(documents)) for attribute in self._attributes]
         good = np.ones(len(documents), np.bool_)
         good[list(reading.refused)] = False
@@ -298,6 +293,16 @@ class Codec:
             except RecordRejectedError as error:
                 rejected[index] = Rejected(records.offsets[index], error.reason.value, error.field)
         return indices, opened
+
+    def _contexts(self, documents: Sequence[Document]) -> Int64Array | None:
+        """Return (n,): the contexts of n documents, whose fields are treated; None if the plan has no context."""
+        if not self._plan.context:
+            return None
+        columns = [
+            [least_number(value) if attribute.bounds else value for value in first_values(documents, path)]
+            for path, attribute in self._plan.context.items()
+        ]
+        return Context(tuple(self._plan.context.values())).numbers(columns)
 
     def write(self, part: RecordPart, masked: MaskedBatch, offsets: Sequence[int]) -> list[Rejected]:
         """Write masked records. Return the rejections of those that do not fit their schema; ``offsets``: of all n."""

@@ -76,35 +76,34 @@ def record_form(record_format: RecordFormat | None, most_bytes: int) -> Form:
     If a name occurs twice in an object of JSON, the last member counts. Integers of 64 bits are exact, and larger ones
     are rejected; all other numbers are 64-bit floats.
     """
-
-    def open_json(value: bytes) -> tuple[Document, Write]:
-        if len(value) > most_bytes:
-            raise RecordRejectedError(Reason.TOO_LARGE)
-        try:
-            document = orjson.loads(value)
-        except orjson.JSONDecodeError as error:
-            raise RecordRejectedError(_reason(error, value)) from None
-        if type(document) is not dict:
-            raise RecordRejectedError(Reason.NOT_AN_OBJECT)
-        marks = value.translate(_MARKS)
-        if marks.count(b"[") > MAX_DEPTH:
-            _check(document)
-        if _MANY_DIGITS in marks:
-            json.loads(value, parse_int=lambda digits: _check_number(int(digits[: 2 * _LONG])))
-        return document, orjson.dumps
+    decode = None if record_format is None else record_format.decode
 
     def open_record(value: bytes) -> tuple[Document, Write]:
         if len(value) > most_bytes:
             raise RecordRejectedError(Reason.TOO_LARGE)
-        document, write = record_format.decode(value)  # type: ignore[union-attr] # there is a format
-        if isinstance(document, bytes):
-            return open_json(document)[0], write
+        content, write = (value, orjson.dumps) if decode is None else decode(value)
+        document = _parsed(content) if isinstance(content, bytes) else content
         if type(document) is not dict:
             raise RecordRejectedError(Reason.NOT_AN_OBJECT)
-        _check(document)
+        if document is content:
+            _check(document)
         return document, write
 
-    return open_json if record_format is None else open_record
+    return open_record
+
+
+def _parsed(text: bytes) -> Any:
+    """Return the value of JSON. Raises RecordRejectedError."""
+    try:
+        value = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise RecordRejectedError(_reason(error, text)) from None
+    marks = text.translate(_MARKS)
+    if marks.count(b"[") > MAX_DEPTH:
+        _check(value)
+    if _MANY_DIGITS in marks:
+        json.loads(text, parse_int=lambda digits: _check_number(int(digits[: 2 * _LONG])))
+    return value
 
 
 def _reason(error: orjson.JSONDecodeError, text: bytes) -> Reason:
@@ -118,7 +117,7 @@ def _reason(error: orjson.JSONDecodeError, text: bytes) -> Reason:
     return Reason.NOT_JSON
 
 
-def _check(document: Document) -> None:
+def _check(document: Any) -> None:
     """Raise RecordRejectedError for a document that is nested too deep, or has an integer beyond 64 bits."""
     level: list[Any] = [document]
     for _ in range(MAX_DEPTH):
@@ -146,32 +145,41 @@ def document_of(record_format: RecordFormat | None, value: bytes) -> Any:
     return orjson.loads(content if isinstance(content, bytes) else orjson.dumps(content, default=str))
 
 
-class FormattedKeys:
-    """Masks keys in a format: each text, number and truth value in a key, at any depth. Null and the names of members
-    stay."""
+class MessageKeys:
+    """Masks the keys of messages: keeps or drops them, or replaces them by pseudonyms.
 
-    def __init__(self, record_format: RecordFormat, pseudonyms: Pseudonyms) -> None:
-        self._format, self._pseudonyms = record_format, pseudonyms
+    An id has the same pseudonym in a key and in a field. In a key that has a format, each text, number and truth value
+    is replaced, at any depth; null and the names of members stay.
+    """
+
+    def __init__(self, treatment: str, record_format: RecordFormat | None, pseudonyms: Pseudonyms) -> None:
+        """treatment: ``keep``, ``drop`` or ``pseudonymize``."""
+        self._treatment, self._pseudonyms = treatment, pseudonyms
+        self._format = record_format if record_format is not None and record_format.decodes_keys else None
         self._outcomes = Cache(self._outcome)
 
-    def masked(self, keys: Sequence[bytes | None]) -> tuple[list[bytes | None], dict[int, Reason]]:
+    def masked(self, keys: Sequence[bytes | None]) -> tuple[Sequence[bytes | None], dict[int, Reason]]:
         """Return the masked keys, and the reasons why records cannot be masked because of their keys, by index.
 
-        Raises FormatUnavailableError.
+        None stays None. Raises FormatUnavailableError.
         """
-        self._format.prepare(key for key in keys if key is not None)
+        if self._treatment != "pseudonymize":
+            return keys if self._treatment == "keep" else [None] * len(keys), {}
+        given = [key for key in keys if key is not None]
+        if self._format is None:
+            pseudonyms = iter(self._pseudonyms.of_texts(given))
+            return [None if key is None else next(pseudonyms).encode() for key in keys], {}
+        self._format.prepare(given)
         outcomes = [None if key is None else self._outcomes[key] for key in keys]
         refused = {index: outcome for index, outcome in enumerate(outcomes) if isinstance(outcome, Reason)}
         return [None if index in refused else outcome for index, outcome in enumerate(outcomes)], refused
 
     def _outcome(self, key: bytes) -> bytes | Reason:
         try:
-            content, write = self._format.decode_key(key)
-            return write(self._treated(orjson.loads(content) if isinstance(content, bytes) else content))
+            content, write = self._format.decode_key(key)  # type: ignore[union-attr] # keys have a format
+            return write(self._treated(_parsed(content) if isinstance(content, bytes) else content))
         except RecordRejectedError as error:
             return error.reason
-        except orjson.JSONDecodeError:
-            return Reason.NOT_IN_FORMAT
 
     def _treated(self, value: Any) -> Any:
         if isinstance(value, dict):

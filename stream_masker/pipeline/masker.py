@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Final
 
@@ -18,8 +18,8 @@ from stream_masker.core.random import FieldKeys, Keys, PositionKeys, Secret
 from stream_masker.errors import ParameterError, StatisticsError, StreamMaskerError
 from stream_masker.pipeline.blocks import BLOCK_RECORDS, BlockCounter, SampleCounts, rejections
 from stream_masker.pipeline.codec import DOCUMENTS, Codec, RecordPart
-from stream_masker.pipeline.formats import KEY_FIELD, FormattedKeys, FormatUnavailableError, RecordFormat
-from stream_masker.pipeline.plan import FieldPolicy, Plan
+from stream_masker.pipeline.formats import KEY_FIELD, FormatUnavailableError, MessageKeys, RecordFormat
+from stream_masker.pipeline.plan import Plan
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.pipeline.records import GROUP_HEADER, Header, Inputs, Rejected, Result, stamp
 from stream_masker.pipeline.style import CANONICAL, Style
@@ -74,17 +74,11 @@ class RecordMasker:
         if names != mechanism.attributes:
             raise ParameterError(f"the plan's attributes are {names}, the mechanism's {mechanism.attributes}")
         self._secret = Secret(secret)
-        pseudonyms = Pseudonyms(self._secret)
-        self._plan = plan
-        self._mechanism = mechanism
+        self._plan, self._mechanism = plan, mechanism
         self._sizes = [len(attribute.concepts.taxonomy) for attribute in plan.attributes]
+        pseudonyms = Pseudonyms(self._secret)
         self._codec = Codec(plan, pseudonyms, record_format)
-        counted = replace(plan, fields=FieldPolicy(unlisted="keep"), unit=None)
-        self._counting_codec = Codec(counted, pseudonyms, record_format)
-        self._formatted_keys: FormattedKeys | None = None
-        if record_format is not None and record_format.decodes_keys and plan.message.key == "pseudonymize":
-            self._formatted_keys = FormattedKeys(record_format, pseudonyms)
-        self._pseudonyms = pseudonyms
+        self._keys = MessageKeys(plan.message.key, record_format, pseudonyms)
         self._counter = BlockCounter(self._secret, self._sizes)
 
     def set_styles(self, learned: Mapping[str, Style]) -> None:
@@ -120,7 +114,9 @@ class RecordMasker:
         or with ``hold`` GroupTooSmallError is raised. Raises StatisticsError if the mechanism has no statistics, and
         FormatUnavailableError if the records' format cannot decode or encode them now.
         """
-        keys, rejected = self._masked_keys(records)
+        keys, refused = self._keys.masked(records.keys)
+        offsets = ((records.offsets[index], reason) for index, reason in refused.items())
+        rejected = {offset: Rejected(offset, reason.value, KEY_FIELD) for offset, reason in offsets}
         call, size = _Call(topic, partition, rejected, hold), len(records)
         at_once = max(size, 1) if self.needs_group else DOCUMENTS
         starts = range(0, max(size, 1), at_once)
@@ -144,35 +140,24 @@ class RecordMasker:
 
         Records are rejected for the same reasons as by ``mask``.
         """
-        samples = [self._count(records) for records in _split(values)] or [self._count(_without_keys([]))]
-        return SampleCounts.joined(samples)
+        return SampleCounts.joined([self._sample(part) for part in self._read(values)])
 
     def encode(self, values: Iterable[bytes | None]) -> Iterator[Batch]:
         """Yield the codes of the records that ``count`` counts, as batches of positions."""
-        for records in _split(values):
-            part = self._counting_codec.read(records)
-            yield self._counter.with_slots(part.batch, part.keys)
+        return (self._counter.with_slots(part.batch, part.keys) for part in self._read(values))
 
-    def _count(self, records: Inputs) -> SampleCounts:
-        part = self._counting_codec.read(records)
+    def _read(self, values: Iterable[bytes | None]) -> Iterator[RecordPart]:
+        """Yield what is read of values, at most ``BLOCK_RECORDS`` at a time; at least once."""
+        rest, size = iter(values), BLOCK_RECORDS
+        while size == BLOCK_RECORDS:
+            some = list(islice(rest, BLOCK_RECORDS))
+            size = len(some)
+            yield self._codec.read(Inputs(offsets=range(size), values=some, keys=(), timestamps=()))
+
+    def _sample(self, part: RecordPart) -> SampleCounts:
         causes = Counter((reason, field) for _, reason, field in part.rejected.values())
         unknown, lost = tuple(part.unknown), tuple(part.lost)
         return SampleCounts(self._counter.count(part), dict(causes), tuple(part.styles), unknown, lost)
-
-    def _masked_keys(self, records: Inputs) -> tuple[Sequence[bytes | None], dict[int, Rejected]]:
-        """Return the messages' masked keys, and the rejections of records because of their keys, by offset.
-
-        An id has the same pseudonym in a key and in a field. None stays None.
-        """
-        keys = records.keys
-        if self._formatted_keys is not None:
-            masked, refused = self._formatted_keys.masked(keys)
-            rejected = [Rejected(records.offsets[k], reason.value, KEY_FIELD) for k, reason in refused.items()]
-            return masked, {one.offset: one for one in rejected}
-        if self._plan.message.key != "pseudonymize":
-            return keys if self._plan.message.key == "keep" else [None] * len(keys), {}
-        pseudonyms = iter(self._pseudonyms.of_texts([key for key in keys if key is not None]))
-        return [None if key is None else next(pseudonyms).encode() for key in keys], {}
 
     def _headers(self, records: Inputs, version: int) -> list[list[Header]]:
         """Return the headers that the policy names, in their order, and those that state how a record was masked."""
@@ -216,7 +201,8 @@ class RecordMasker:
         return self._mask_part(records, call)
 
     def _mask_batch(self, part: RecordPart, records: Inputs, call: _Call) -> MaskedBatch:
-        batch = part.batch
+        """Mask a batch. Raises GroupTooSmallError if it has too few units for the mechanism."""
+        batch, mechanism = part.batch, self._mechanism
         if not batch.size:
             return MaskedBatch(batch.columns, (Distortion(),) * len(batch.columns))
         if self._plan.noise_key is None:
@@ -224,36 +210,20 @@ class RecordMasker:
             keys: Keys = PositionKeys(self._secret, call.topic, call.partition, offsets)
         else:
             keys = FieldKeys(self._secret, part.keys)
-        masked = self._mask_group(batch, keys) if self.needs_group else self._mechanism.mask_batch(batch, keys)
+        if self.needs_group and (lacking := mechanism.group_minimum - batch.unit_count) > 0:
+            raise GroupTooSmallError(lacking)
+        try:
+            masked = mechanism.mask_batch(batch, keys)
+        except ParameterError as error:
+            raise (GroupTooSmallError(1) if self.needs_group else error) from error
         for before, after, size in zip(batch.columns, masked.columns, self._sizes, strict=True):
             _check_codes(before, after, size)
         return masked
-
-    def _mask_group(self, batch: Batch, keys: Keys) -> MaskedBatch:
-        """Mask a group. Raises GroupTooSmallError if it has too few units, also for the mechanism itself."""
-        if (lacking := self._mechanism.group_minimum - batch.unit_count) > 0:
-            raise GroupTooSmallError(lacking)
-        try:
-            return self._mechanism.mask_batch(batch, keys)
-        except ParameterError as error:
-            raise GroupTooSmallError(1) from error
 
     def _by_policy(self, policy: str, numbers: Int64Array) -> dict[str, int]:
         """Return the numbers of the attributes with a policy for unknown codes. ``numbers``: of all attributes."""
         attributes = zip(self._plan.attributes, numbers.tolist(), strict=True)
         return {attribute.name: number for attribute, number in attributes if attribute.concepts.unknown == policy}
-
-
-def _split(values: Iterable[bytes | None]) -> Iterator[Inputs]:
-    """Yield values as records, at most ``BLOCK_RECORDS`` at a time."""
-    rest = iter(values)
-    while part := list(islice(rest, BLOCK_RECORDS)):
-        yield _without_keys(part)
-
-
-def _without_keys(values: Sequence[bytes | None]) -> Inputs:
-    size = len(values)
-    return Inputs(offsets=range(size), values=values, keys=[None] * size, timestamps=[-1] * size)
 
 
 def _all_rejected(records: Inputs, part: RecordPart | None, reason: Reason) -> list[Rejected]:

@@ -108,6 +108,11 @@ class Path:
         end = max((end for end, step in enumerate(self.steps, start=1) if _is_each(step)), default=0)
         return Path(self.text, self.steps[:end])
 
+    @property
+    def around(self) -> Path:
+        """The path of what is around the selected values."""
+        return Path(self.text, self.steps[:-1])
+
     def filter_fields(self) -> Iterator[Path]:
         """Yield the paths of the fields that filters compare, except for one at the end, which selects elements."""
         for end, step in enumerate(self.steps[:-1], start=1):

@@ -8,7 +8,7 @@ code that it replaces. The style is learned: ``styles_of`` finds the styles in w
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product, zip_longest
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
@@ -98,45 +98,33 @@ def styles_of(concepts: ConceptMap, text: str, match: Match) -> int:
 
     match: the concept that the text stands for. A text that a mapping file translates fits none.
     """
-    if match.how == "label":
-        return 1 << STYLES.index(Style(text="label"))
+    if match.how in ("label", "mapping"):
+        return 1 << STYLES.index(Style(text="label")) if match.how == "label" else 0
     text, concept = text.strip(), concepts.taxonomy.ids[match.position]
     fits = text.startswith if match.how == "ancestor" else text.__eq__
-    found = 0
-    for number, style in enumerate(STYLES if match.how != "mapping" else ()):
-        # Looked up only where leading zeros are removed: codes in another case or without dot hardly ever are others.
-        if style.leading_zeros == "remove" and _LEADING_ZEROS.match(concept):
-            code = written_code(concepts, style, match.position)
-        else:
-            code = _in_style(concept, style) if _is_code(concept, match.position) else concept
-        found |= (style.text == "code" and fits(code)) << number
-    return found
-
-
-def _is_code(concept: str, position: int) -> bool:
-    """Return whether a concept is a code; ranges, chapters and the root are written as their ids."""
-    return position > 0 and not _RANGE.fullmatch(concept)
+    return sum(fits(_in_style(concept, style)) << number for number, style in enumerate(STYLES[:-1]))
 
 
 def written_code(concepts: ConceptMap, style: Style, position: int) -> str:
     """Return the text of a concept in a style: one by which the attribute's ``ConceptMap`` finds the concept.
 
     (Without dot and zeros, 008.45 would be 845, another code.) If there is none in the style, fewer parts of the id are
-    removed; the last resort is the id.
+    removed; the last resort is the id, which is also that of ranges, chapters and the root.
     """
     concept = concepts.taxonomy.ids[position]
-    if style == CANONICAL or not _is_code(concept, position):
+    if style == CANONICAL or position == 0 or _RANGE.fullmatch(concept):
         return concept
-    matches = ((text, concepts.find(text)) for text in _candidates(concept, concepts.taxonomy.labels[position], style))
-    found = (text for text, match in matches if match.position == position and match.how != "ancestor")
-    return next(found, concept)
+    for text in _candidates(concept, concepts.taxonomy.labels[position], style):
+        match = concepts.find(text)
+        if match.position == position and match.how != "ancestor":
+            return text
+    return concept
 
 
-def _candidates(concept: str, label: str, style: Style) -> list[str]:
-    if style.text == "label":
-        return [label]
+def _candidates(concept: str, label: str, style: Style) -> Iterator[str]:
+    """Yield the texts of a concept in a style, and with fewer parts removed."""
     fewer = (style, replace(style, leading_zeros="keep"), replace(style, dot="keep"), Style(case=style.case))
-    return [_in_style(concept, one) for one in fewer]
+    yield from (label,) if style.text == "label" else (_in_style(concept, one) for one in fewer)
 
 
 def _in_style(concept: str, style: Style) -> str:

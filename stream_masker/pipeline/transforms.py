@@ -166,6 +166,15 @@ class NumberBands(FieldTransform):
         return f"{start}-{end if self.top is None else min(end, self.top - 1)}"
 
 
+_BAND: Final = re.compile(r"(\d+)(?:-\d+|\+)", re.ASCII)
+
+
+def least_number(value: JsonValue) -> JsonValue:
+    """Return the least number of a band (``40-49``, ``90+``) as text; any other value as it is."""
+    band = _BAND.fullmatch(value) if isinstance(value, str) else None
+    return value if band is None else band[1]
+
+
 def _number(value: JsonValue) -> float | None:
     """Return a number, also from text; None if it is not a number."""
     if isinstance(value, bool) or not isinstance(value, int | float | str | Decimal):

@@ -23,7 +23,7 @@ from stream_masker.pipeline.plan import (
     Place,
     Plan,
 )
-from stream_masker.pipeline.transforms import FieldTransform
+from stream_masker.pipeline.transforms import FieldTransform, Pseudonym
 
 SECRET = b"a secret of the tests"
 
@@ -146,11 +146,7 @@ class Bench:
         self.taxonomy = self.ontology.taxonomy()
         self.plan = Plan(
             attributes=tuple(self._attribute(name, **given) for name, given in attributes.items()),
-            fields=FieldPolicy(
-                unlisted=unlisted,
-                **{k: _paths(v) for k, v in (fields or {}).items()},
-                transforms={"transforms": {compile_path(k): v for k, v in (transforms or {}).items()}},
-            ),
+            fields=field_policy(unlisted, transforms, **fields or {}),
             configuration="c0ffee0123456789",
             message=MessagePolicy(**(message or {})),
             noise_key=compile_path(noise_key) if noise_key else None,
@@ -190,6 +186,15 @@ class Bench:
         first = Place(compile_path(path), label, _paths(given.get("copies", [])))
         places = (first, *map(Place, _paths(given.get("also", []))))
         return AttributePlan(name=name, places=places, concepts=concepts, missing=given.get("missing", "reject"))
+
+
+def field_policy(unlisted: str, transforms: Mapping[str, FieldTransform] | None = None, **lists: Any) -> FieldPolicy:
+    """The policy of lists of paths; ``transforms``: the generalized ones."""
+    treated = {
+        key: dict.fromkeys(_paths(t), Pseudonym() if key == "pseudonymize" else None) for key, t in lists.items()
+    }
+    generalized = {compile_path(path): transform for path, transform in (transforms or {}).items()}
+    return FieldPolicy(unlisted=unlisted, lists={**treated, "generalize": generalized})
 
 
 def _paths(texts: list[str]) -> tuple[Any, ...]:

@@ -12,9 +12,10 @@ from stream_masker.core.mechanisms import SemanticNoise
 from stream_masker.core.ontology import UNKNOWN, ConceptMap
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.paths import compile_path
-from stream_masker.pipeline.plan import AttributePlan, FieldPolicy, Place, Plan
+from stream_masker.pipeline.plan import AttributePlan, Place, Plan
 from stream_masker.pipeline.records import Masked, Rejected
 from stream_masker.pipeline.style import Style, learned_styles
+from tests.pipeline.conftest import field_policy
 
 NAMES = ("diag_1", "diag_2")
 MASKED = 5_000
@@ -31,9 +32,7 @@ class DischargeBench:
             attributes=tuple(
                 AttributePlan(name=n, places=(Place(compile_path(n)),), concepts=self.concepts) for n in NAMES
             ),
-            fields=FieldPolicy(
-                unlisted="drop", keep=(compile_path("age"),), pseudonymize=(compile_path("patient_nbr"),)
-            ),
+            fields=field_policy("drop", keep=["age"], pseudonymize=["patient_nbr"]),
             configuration="0123456789abcdef",
             noise_key=compile_path("encounter_id"),
         )

@@ -11,74 +11,10 @@ from stream_masker.pipeline.transforms import Pseudonyms
 
 PSEUDONYMS = Pseudonyms(b"a secret of the tests")
 CODE = {"a": {"path": "d.code", "label": "d.text", "missing": "keep"}}
-ICD = "http://hl7.org/fhir/sid/icd-10-cm"
-REASON = f"reason[*].concept.coding[?system={ICD}]"
 
 
 def p(value: Any) -> Any:
     return PSEUDONYMS.of_value(value)
-
-
-def coding(code: str, display: str, system: str = ICD) -> dict[str, str]:
-    return {"system": system, "code": code, "display": display}
-
-
-EVENTS = {
-    "flat": (
-        {"principal": {"path": "diag_1", "label": "text_1"}, "secondary": {"path": "diag_2", "missing": "keep"}},
-        {"unlisted": "drop", "fields": {"keep": ["age"], "pseudonymize": ["patient"]}},
-        {"patient": 8222157, "race": "x", "age": "[0-10)", "diag_1": "I110", "text_1": "HEART", "diag_2": "e119"},
-        {
-            "patient": p("8222157"),
-            "age": "[0-10)",
-            "diag_1": "E11.65",
-            "text_1": "Type 2 diabetes with hyperglycemia",
-            "diag_2": "I11.0",
-        },
-    ),
-    "nested": (
-        {
-            "principal": {"path": "diagnoses.principal.code", "label": "diagnoses.principal.display"},
-            "secondary": {"path": "diagnoses.secondary[*].code", "unknown": "ancestor"},
-        },
-        {"unlisted": "drop", "fields": {"drop": ["patient.name"], "pseudonymize": ["patient.id"]}},
-        {
-            "patient": {"id": "P-77", "name": {"family": "Doe"}},
-            "diagnoses": {
-                "principal": {"code": "I10", "display": "Essential hypertension", "note": "I10"},
-                "secondary": [{"code": "E11.99", "rank": 2}, {"code": "E03"}],
-            },
-        },
-        {
-            "patient": {"id": p("P-77")},
-            "diagnoses": {
-                "principal": {"code": "E11.9", "display": "Type 2 diabetes"},
-                "secondary": [{"code": "I11.0"}, {"code": "E03"}],
-            },
-        },
-    ),
-    "a filter in a list": (
-        {"reason": {"path": f"{REASON}.code", "label": f"{REASON}.display"}},
-        {"unlisted": "drop", "fields": {"keep": ["reason[*].rank"]}},
-        {
-            "reason": [
-                {"concept": {"coding": [coding("1", "x", "sct"), coding("I10", "HYPERTENSION")]}, "rank": 1},
-                {"concept": {"coding": [coding("E1165", "diabetes")], "text": "sugar"}, "rank": 2},
-            ]
-        },
-        {
-            "reason": [
-                {"concept": {"coding": [coding("E11.9", "Type 2 diabetes")]}, "rank": 1},
-                {"concept": {"coding": [coding("I10", "Essential hypertension")]}, "rank": 2},
-            ]
-        },
-    ),
-}
-
-
-@pytest.mark.parametrize(("attributes", "policy", "event", "masked"), EVENTS.values(), ids=EVENTS)
-def test_events(bench, attributes, policy, event, masked):
-    assert bench(attributes, **policy).mask_one(event) == masked
 
 
 PATIENT = {"patient": {"id": 7, "name": {"first": "A", "last": "B"}, "age": 50}}

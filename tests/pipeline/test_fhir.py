@@ -23,7 +23,7 @@ from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.paths import compile_path
 from stream_masker.pipeline.plan import Place
 from stream_masker.pipeline.reasons import RecordRejectedError
-from stream_masker.pipeline.transforms import DROPPED, Pseudonyms
+from stream_masker.pipeline.transforms import DROPPED, Pseudonym, Pseudonyms
 from tests.pipeline.conftest import SECRET
 
 TYPES = FhirTypes(frozenset({"Encounter", "Condition"}), keeps_others=False)
@@ -185,11 +185,11 @@ def test_of_a_reference_object_only_reference_and_type_are_left(value, expected)
 def test_a_bundle_with_conditions_can_be_loaded_again(bench):
     made = bench({"code": {"path": "code"}})
     references = ("Condition.subject", "Bundle.entry[*].request.url")
-    fields = replace(
-        made.plan.fields,
-        pseudonymize=(fhir_path(compile_path("Patient.identifier[*].value")),),
-        transforms={"references": {fhir_path(compile_path(text)): ReferencePseudonym() for text in references}},
-    )
+    lists = {
+        "pseudonymize": {fhir_path(compile_path("Patient.identifier[*].value")): Pseudonym()},
+        "references": {fhir_path(compile_path(text)): ReferencePseudonym() for text in references},
+    }
+    fields = replace(made.plan.fields, lists=lists)
     attribute = replace(made.plan.attributes[0], places=(Place(fhir_path(compile_path("Condition.code.text"))),))
     types = FhirTypes(frozenset({"Patient", "Condition"}), keeps_others=False)
     noise_key = fhir_path(PATIENT, first=True)

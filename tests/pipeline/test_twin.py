@@ -19,18 +19,27 @@ from tests.pipeline.twin import check_record
 @settings(max_examples=4 * settings.default.max_examples)
 @given(plan=plans(), data=st.data())
 def test_the_codec_does_what_its_twin_does_and_writes_nothing_but_masks(bench, plan, data):
-    """The second time all codes become the root, so that every other text at an attribute's path is a canary."""
+    """The second time all codes become the root, so that every other text at an attribute's path is a canary.
+
+    Documents that are masked together become what each becomes alone.
+    """
     attributes, more = plan
-    value = None
+    values = list[bytes]()
     for tables in (None, {name: {} for name in attributes}):
         try:
             on_bench = bench(attributes, tables=tables, **more)
         except ConfigurationError:
             assume(condition=False)
-        value = value or orjson.dumps(data.draw(documents(on_bench.plan)))
-        outcome = check_record(on_bench, value)
-    if hasattr(outcome, "value"):
-        check_masks(on_bench, orjson.loads(outcome.value))
+        values = values or [orjson.dumps(data.draw(documents(on_bench.plan))) for _ in range(data.draw(SIZES))]
+        alone = [check_record(on_bench, value) for value in values]
+        together = on_bench.mask(*values)
+        assert [one._replace(offset=0) for one in together] == [one._replace(offset=0) for one in alone]
+    for outcome in together:
+        if hasattr(outcome, "value"):
+            check_masks(on_bench, orjson.loads(outcome.value))
+
+
+SIZES = st.integers(1, 3)
 
 
 def check_masks(on_bench: Any, masked: Any) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,8 @@ from stream_masker.core.ontology.formats import NAMED
 from stream_masker.errors import ConfigurationError, StreamMaskerError
 from stream_masker.pipeline.fhir import ReferencePseudonym
 from stream_masker.pipeline.hl7v2 import CONTROL_ID
-from stream_masker.pipeline.plan import AttributePlan, FieldPolicy, MessagePolicy, Place, Plan, context_field
+from stream_masker.pipeline.paths import Path
+from stream_masker.pipeline.plan import AttributePlan, FieldPolicy, MessagePolicy, Place, Plan
 from stream_masker.pipeline.transforms import (
     Constant,
     DateShift,
@@ -69,22 +70,18 @@ def build_plan(configuration: Configuration) -> Plan:
         _attribute_plan(configuration, name, paths.places[name], taxonomy)
         for name, taxonomy in build_taxonomies(configuration).items()
     )
-    policy, message = _field_policy(configuration, paths), configuration.message
-    masked = [path for attribute in attributes for path in attribute.written]
+    message = configuration.message
     with errors_at("mechanism.context"):
-        context = tuple(
-            context_field(paths.keys["mechanism", "context", each.name], each, policy, masked)
-            for each in Context.of(getattr(configuration.mechanism, "context", None) or {}).attributes
-        )
+        context = Context.of(getattr(configuration.mechanism, "context", None) or {})
     return Plan(
         attributes=attributes,
-        fields=policy,
+        fields=_field_policy(configuration, paths),
         configuration=configuration.hash,
         message=MessagePolicy(key=message.key, headers=message.headers),
         noise_key=paths.keys.get(("noise_key",)),
         unit=paths.keys.get(("groups", "unit")),
         fhir=paths.fhir_types(keeps_others=configuration.fields.unlisted == "keep"),
-        context=context,
+        context={paths.keys["mechanism", "context", each.name]: each for each in context.attributes},
         record_bytes=configuration.limits.record_bytes,
     )
 
@@ -105,30 +102,28 @@ def _attribute_plan(configuration: Configuration, name: str, places: list[Place]
 def _field_policy(configuration: Configuration, paths: ConfiguredPaths) -> FieldPolicy:
     """Return the treatment of fields that are not attributes."""
     fields = configuration.fields
-    rules: dict[str, Mapping[str, FieldTransform]] = {
+    keys, own = paths.keys, paths.fields
+    rules: dict[str, dict[str, FieldTransform]] = {
+        "pseudonymize": dict.fromkeys(fields.pseudonymize, Pseudonym()),
         "references": dict.fromkeys(fields.references, ReferencePseudonym()),
         "generalize": {text: _generalization(rule) for text, rule in fields.generalize.items()},
         "shift": {
             text: DateShift(
-                rule.days,
-                paths.keys.get(("fields", "shift", text, "key")) or paths.keys["noise_key",],
-                rule.formats or (),
+                rule.days, keys.get(("fields", "shift", text, "key")) or keys["noise_key",], rule.formats or ()
             )
             for text, rule in fields.shift.items()
         },
         "constant": {text: Constant(value) for text, value in fields.constant.items()},
     }
-    transforms = {key: {paths.fields[key][text]: rule for text, rule in own.items()} for key, own in rules.items()}
-    named = (text for key in ("keep", "pseudonymize", "constant") for text in paths.fields[key])
+    lists: dict[str, dict[Path, FieldTransform | None]] = {
+        "keep": dict.fromkeys([*paths.always_kept, *own["keep"].values()]),
+        "drop": dict.fromkeys(own["drop"].values()),
+        **{key: {own[key][text]: rule for text, rule in given.items()} for key, given in rules.items()},
+    }
+    named = (text for key in ("keep", "pseudonymize", "constant") for text in own[key])
     if configuration.records == "hl7v2" and not any(text.replace("[*]", "").startswith(CONTROL_ID) for text in named):
-        transforms["pseudonyms"] = {field_path("hl7v2", CONTROL_ID): Pseudonym(CONTROL_ID_DIGITS)}
-    return FieldPolicy(
-        unlisted=fields.unlisted,
-        keep=(*paths.always_kept, *paths.fields["keep"].values()),
-        drop=tuple(paths.fields["drop"].values()),
-        pseudonymize=tuple(paths.fields["pseudonymize"].values()),
-        transforms={key: own for key, own in transforms.items() if own},
-    )
+        lists["pseudonyms"] = {field_path("hl7v2", CONTROL_ID): Pseudonym(CONTROL_ID_DIGITS)}
+    return FieldPolicy(unlisted=fields.unlisted, lists=lists)
 
 
 def _generalization(rule: GeneralizeSection) -> FieldTransform:

@@ -51,7 +51,7 @@ def check(config: Path, events: str) -> None:
         masking, covered = list(masking_lines(configuration)), list[str]()
         if events:
             show(f"reading {Path(events).name}")
-            with open_events(events, configuration.produce, configuration.records) as file:
+            with open_events(events, configuration.csv, configuration.records) as file:
                 sample = list(islice(file.events, SAMPLE_EVENTS))
             covered = list(event_lines(configuration, sample))
     if configuration.fields.unlisted == "keep":

@@ -33,7 +33,7 @@ def command(config: Path, snapshot: Path | None, rejected: str, explain: int | N
     """Mask events from IN to OUT without a broker. The defaults are the standard streams, which are JSON lines.
 
     IN has JSON lines, a JSON array or document, CSV, Parquet (needs the extra `parquet`) or HL7 v2 messages, plain or
-    compressed with gzip; its content decides which. The section `produce` of the configuration describes CSV files.
+    compressed with gzip; its content decides which. The section `csv` of the configuration describes CSV files.
     The name of OUT decides its format: .jsonl, .hl7, or .csv, .tsv or .parquet for a table of the kind of IN; each also
     with .gz. After an error, a file that was there before is unchanged.
 
@@ -79,7 +79,7 @@ def command(config: Path, snapshot: Path | None, rejected: str, explain: int | N
 @contextmanager
 def _masking(configuration: Configuration, source: str) -> Iterator[tuple[FileMasking, EventFile, ShowActivity]]:
     """Open a file of events, and load the ontologies to mask it with."""
-    opened = open_events(source, configuration.produce, configuration.records)
+    opened = open_events(source, configuration.csv, configuration.records)
     collections = infrequent_collections(configuration.worker.batch_records)
     with shown_activity(information()) as show, opened as file, collections:
         show("loading the ontologies")

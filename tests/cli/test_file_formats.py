@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from support.file_commands import changed, event, read, run, write_configuration
 
-from stream_masker.service.configuration import load_configuration
+from stream_masker.service.configuration.masking import CsvSection
 from stream_masker.service.files.events import open_events
 
 
@@ -41,7 +41,7 @@ FORMATS = {
 COMPRESSIONS = {"": bytes, ".gz": gzip.compress}
 """The function that compresses a file, by the suffix of the compression."""
 
-EVENTS = [event(k) for k in range(1, 121)]
+EVENTS = [event(k) | {"id": str(k)} for k in range(1, 121)]
 OTHERS = [form for form in FORMATS if form != ".jsonl"]
 TABLES = [".csv", ".csv.gz", ".parquet"]
 
@@ -53,7 +53,6 @@ def here(tmp_path_factory):
     config = write_configuration(folder)
     with changed(config) as content:
         content["noise_key"] = "patient"
-        content["produce"] = {"numbers": ["id"]}
     for form, write in FORMATS.items():
         for packed, compress in COMPRESSIONS.items():
             (folder / f"in{form}{packed}").write_bytes(compress(write(EVENTS)))
@@ -73,8 +72,7 @@ def test_mask(here, suffix):
 @pytest.mark.parametrize("suffix", TABLES)
 def test_mask_to_the_same_format(here, suffix):
     run("mask", "-c", here / "stream-masker.yaml", here / f"in{suffix}", here / f"out{suffix}")
-    settings = load_configuration(here / "stream-masker.yaml").produce
-    with open_events(str(here / f"out{suffix}"), settings) as source:
+    with open_events(str(here / f"out{suffix}"), CsvSection()) as source:
         masked = [orjson.loads(event.value) for event in source.events]
     assert source.table is not None
     assert masked == read(here / "expected.jsonl")

@@ -17,7 +17,7 @@ import orjson
 
 from stream_masker.errors import ServiceError
 from stream_masker.pipeline.plan import Plan
-from stream_masker.service.configuration.masking import ProduceSection
+from stream_masker.service.configuration.masking import CsvSection
 from stream_masker.service.files.fields import written_columns
 from stream_masker.service.files.inputs import FileEvent, FileKind, opened, read_errors, recognised
 from stream_masker.service.files.outputs import COMPRESSED_SUFFIX, STANDARD_STREAM, WriteLine, open_output
@@ -47,10 +47,10 @@ class EventFile:
 
 
 @contextmanager
-def open_events(name: str, settings: ProduceSection, records: str = "") -> Iterator[EventFile]:
+def open_events(name: str, settings: CsvSection, records: str = "") -> Iterator[EventFile]:
     """Open a file of events, or standard input for ``-``.
 
-    settings: the section ``produce``; records: what the configuration calls them, ``hl7v2`` for HL7 v2 messages; empty
+    settings: the section ``csv``; records: what the configuration calls them, ``hl7v2`` for HL7 v2 messages; empty
     if there is none yet. Raises ServiceError if the file cannot be read or has other records, ConfigurationError if the
     settings do not fit its columns.
     """

@@ -95,7 +95,7 @@ def recognised(stream: io.BufferedReader, encoding: str, name: str) -> Start:
     try:
         text = head.decode(encoding, "replace").removeprefix("\ufeff")
     except LookupError:
-        raise ConfigurationError(f"produce.encoding: {encoding!r} is no encoding: use one such as cp1252") from None
+        raise ConfigurationError(f"csv.encoding: {encoding!r} is no encoding: use one such as cp1252") from None
     kind = "parquet" if head.startswith(_PARQUET) else _kind_of(text, name)
     if kind in ("json", "hl7") and encoding == "utf-16":
         raise ServiceError(f"{name} is in UTF-16, which only tables may be: save it as UTF-8")

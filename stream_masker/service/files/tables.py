@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import importlib
 import io
-import math
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,9 +13,9 @@ from typing import Any, BinaryIO, Final
 import orjson
 
 from stream_masker.errors import ConfigurationError, ServiceError, installation_of
-from stream_masker.pipeline.paths import JsonValue, quoted_step
+from stream_masker.pipeline.paths import JsonValue
 from stream_masker.pipeline.reasons import Reason
-from stream_masker.service.configuration.masking import ProduceSection
+from stream_masker.service.configuration.masking import CsvSection
 from stream_masker.service.files.inputs import FileEvent, Start, delimiter_of
 from stream_masker.service.files.outputs import WriteLine
 
@@ -37,11 +36,11 @@ _VALUES: Final = (
 class CsvTable:
     """A CSV file whose first line has the names of its columns, which are the names of the fields of its events.
 
-    ``names``: of the columns. Raises ServiceError for a file without a header, ConfigurationError if the settings of
-    ``produce`` do not fit it.
+    ``names``: of the columns. Raises ServiceError for a file without a header, ConfigurationError if the settings do
+    not fit it.
     """
 
-    def __init__(self, name: str, stream: BinaryIO, start: Start, settings: ProduceSection) -> None:
+    def __init__(self, name: str, stream: BinaryIO, start: Start, settings: CsvSection) -> None:
         """``name``: for messages."""
         self._name, self._encoding, self._settings, self.names = name, start.encoding, settings, list[str]()
         self.delimiter = delimiter_of(start.text)
@@ -54,9 +53,8 @@ class CsvTable:
         if len(set(self.names)) < len(self.names):
             raise ServiceError(f"{name}: two of its {len(self.names)} columns have the same name")
         self._encoded(self.names, 1)
-        missing = sorted({repr(name) for name in (*settings.numbers, *settings.lists) if name not in self.names})
-        if missing:
-            raise ConfigurationError(f"produce names columns that are not in the file: {', '.join(missing)}")
+        if missing := [repr(name) for name in settings.lists if name not in self.names]:
+            raise ConfigurationError(f"csv.lists names columns that are not in the file: {', '.join(missing)}")
 
     def events(self) -> Iterator[FileEvent]:
         """Yield the rows as lines of JSON, without the header.
@@ -91,7 +89,7 @@ class CsvTable:
     def _wrong_encoding(self, number: int) -> ServiceError:
         return ServiceError(
             f"{self._name}, row {number:,}: the text is not in {self._encoding}: name the encoding of the "
-            "file in produce.encoding, such as cp1252"
+            "file in csv.encoding, such as cp1252"
         )
 
     def _encoded(self, value: JsonValue, number: int) -> bytes:
@@ -106,10 +104,6 @@ class CsvTable:
             return FileEvent(number, b"", (Reason.NOT_IN_FORMAT, "the number of cells"))
         settings, cells = self._settings, zip(self.names, row, strict=True)
         event: dict[str, Any] = {name: cell for name, cell in cells if cell not in settings.null_values}
-        for name in event.keys() & settings.numbers:
-            event[name] = _number(event[name])
-            if event[name] is None:
-                return FileEvent(number, b"", (Reason.NOT_A_NUMBER, quoted_step(name)))
         for name in event.keys() & settings.lists.keys():
             event[name] = _split(event[name], settings.lists[name])
         return FileEvent(number, self._encoded(event, number))
@@ -142,19 +136,6 @@ def _cell(value: JsonValue, separator: str) -> str:
     if isinstance(value, list) and separator:
         return separator.join(_cell(element, "") for element in value)
     return orjson.dumps(value).decode()
-
-
-def _number(cell: str) -> int | float | None:
-    """Return the number of a cell; None if it has none, or one that JSON has not."""
-    try:
-        number = int(cell)
-    except ValueError:
-        try:
-            real = float(cell)
-        except ValueError:
-            return None
-        return real if math.isfinite(real) else None
-    return number if -(1 << 63) <= number < 1 << 64 else None
 
 
 def _check_names(name: str, head: str, delimiter: str) -> None:

@@ -46,12 +46,12 @@ def proposed_configuration(sample: Sample, ontologies: Mapping[str, str]) -> str
         raise ServiceError(_no_codes(reasons, len(documents), ontologies, is_fhir=is_fhir))
     coded = {number for code in codes for number in code.field.events}
     marks = sorted({mark for code in codes for mark in code.marks}) if sample.kind == "csv" else []
-    produce = {"encoding": sample.encoding, "null_values": ["", *marks] if marks else []}
+    csv = {"encoding": sample.encoding, "null_values": ["", *marks] if marks else []}
     fields, noise_key, why = _identity([found[path] for path in reasons], coded, is_fhir=is_fhir)
     attributes, comments = _attributes(codes, is_fhir=is_fhir)
     data: dict[str, Any] = {
         **({"records": "fhir"} if is_fhir else {}),
-        **({"produce": {key: value for key, value in produce.items() if value}} if any(produce.values()) else {}),
+        **({"csv": {key: value for key, value in csv.items() if value}} if any(csv.values()) else {}),
         "ontologies": {code.ontology: {"source": ontologies[code.ontology]} for code in codes},
         "attributes": attributes,
         "fields": {**fields, "unlisted": "drop"},

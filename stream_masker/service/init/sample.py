@@ -15,7 +15,7 @@ import orjson
 from stream_masker.errors import ServiceError
 from stream_masker.pipeline.fhir import BUNDLE, R4_TYPES
 from stream_masker.pipeline.paths import Document, JsonValue, compile_path, quoted_step
-from stream_masker.service.configuration.masking import ProduceSection
+from stream_masker.service.configuration.masking import CsvSection
 from stream_masker.service.files.events import open_events
 from stream_masker.service.files.fields import RESOURCE
 from stream_masker.service.files.inputs import FileEvent, FileKind
@@ -45,7 +45,7 @@ class Sample(NamedTuple):
 
 def file_sample(name: str, size: int, encoding: str = "") -> Sample:
     """Return the first events of a file. Raises like ``open_events``, and for HL7 v2 messages."""
-    with open_events(name, ProduceSection.model_validate({"encoding": encoding})) as source:
+    with open_events(name, CsvSection.model_validate({"encoding": encoding})) as source:
         if source.kind == "hl7":
             raise ServiceError(f"{name} has HL7 v2 messages: start from the configuration of examples/hl7v2")
         return Sample(source.kind, [*islice(source.events, size)], encoding)

@@ -54,20 +54,20 @@ class FileTotals:
     """The outcomes of a run: the number of masked records, and of rejected ones by reason and configured path.
 
     ``counted``: the masked records that blocks count; ``unchanged``: those of them in which masking changed no value.
-    ``distortions``: by attribute; ``emptied``: the values that a treatment of ``fields`` does not fit and removed, by
-    configured path; ``suppressed``, ``generalized``: the unknown codes that were removed or masked as coarser ones, by
-    attribute; ``codes``: all codes of masked records, by attribute.
+    ``distortions``: by attribute; ``codes``: all codes of masked records, by attribute. ``suppressed``,
+    ``generalized``: the unknown codes that were removed or masked as coarser ones, by attribute; ``emptied``: the
+    values that a treatment of ``fields`` does not fit and removed, by configured path.
     """
 
     masked: int = 0
     counted: int = 0
-    rejected: Counter[RejectionCause] = field(default_factory=Counter)
     unchanged: int = 0
+    rejected: Counter[RejectionCause] = field(default_factory=Counter)
     distortions: dict[str, Distortion] = field(default_factory=dict)
     codes: Counter[str] = field(default_factory=Counter)
-    emptied: Counter[str] = field(default_factory=Counter)
     suppressed: Counter[str] = field(default_factory=Counter)
     generalized: Counter[str] = field(default_factory=Counter)
+    emptied: Counter[str] = field(default_factory=Counter)
 
     @property
     def records(self) -> int:

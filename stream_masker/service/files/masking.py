@@ -89,7 +89,8 @@ class FileTotals:
                 self.codes[name] += distortion.values
 
     def __str__(self) -> str:
-        text = f"read {self.records:,}: masked {self.masked:,}, {rejections_text(self.rejected)}"
+        text = f"read {self.records:,}: masked {self.masked:,}, rejected {self.rejected.total():,}"
+        text += f" ({causes_text(self.rejected)})" if self.rejected else ""
         for what, unit in {"suppressed": "codes", "generalized": "codes", "emptied": "values"}.items():
             found = +getattr(self, what)
             named = ", ".join(f"{count:,} of {name}" for name, count in found.most_common())
@@ -135,11 +136,6 @@ class FileTotals:
                 f"{causes_text(self.rejected, most=3)}. Check these paths in the configuration, or raise "
                 f"limits.rejected_share ({limit:g})"
             )
-
-
-def rejections_text(causes: Counter[RejectionCause]) -> str:
-    """Return the number of rejected records and their reasons, as text."""
-    return f"rejected {causes.total():,}" + (f" ({causes_text(causes)})" if causes else "")
 
 
 class Assessment(NamedTuple):
@@ -236,8 +232,8 @@ class FileMasking:
         least = self._configuration.calibration.min_records
         if totals.masked < least:
             raise StatisticsError(
-                f"{totals.masked:,} records are usable for statistics ({rejections_text(totals.rejected)}), but "
-                f"calibration.min_records is {least:,}: add records, lower it, or use a snapshot"
+                f"{totals.masked:,} records are usable for statistics ({totals}), but calibration.min_records is "
+                f"{least:,}: add records, lower it, or use a snapshot"
             )
         statistics = self._mechanism.compute(counted.counts, version=1)
         self._window = statistics, counted.counts

@@ -16,7 +16,7 @@ from stream_masker.errors import ConfigurationError, ServiceError, installation_
 from stream_masker.pipeline.paths import JsonValue
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.service.configuration.masking import CsvSection
-from stream_masker.service.files.inputs import FileEvent, Start, delimiter_of
+from stream_masker.service.files.inputs import FileEvent, Start, table_form
 from stream_masker.service.files.outputs import WriteLine
 
 MAX_ROW_LINES: Final = 1_000
@@ -42,17 +42,16 @@ class CsvTable:
 
     def __init__(self, name: str, stream: BinaryIO, start: Start, settings: CsvSection) -> None:
         """``name``: for messages."""
-        self._name, self._encoding, self._settings, self.names = name, start.encoding, settings, list[str]()
-        self.delimiter = delimiter_of(start.text)
+        self._name, self._settings, self.names = name, settings, list[str]()
+        self.delimiter, _ = table_form(start.text)
         _check_names(name, start.text, self.delimiter)
-        text = io.TextIOWrapper(stream, encoding=start.encoding, errors="surrogateescape", newline="")
+        text = io.TextIOWrapper(stream, encoding=start.encoding, newline="")
         self._reader = csv.reader(text, strict=True, delimiter=self.delimiter)
         self.names = [name.removeprefix("\ufeff") for name in self._next(1) or ()]
         if not self.names:
             raise ServiceError(f"{name} does not start with a line of column names")
         if len(set(self.names)) < len(self.names):
             raise ServiceError(f"{name}: two of its {len(self.names)} columns have the same name")
-        self._encoded(self.names, 1)
         if missing := [repr(name) for name in settings.lists if name not in self.names]:
             raise ConfigurationError(f"csv.lists names columns that are not in the file: {', '.join(missing)}")
 
@@ -60,7 +59,7 @@ class CsvTable:
         """Yield the rows as lines of JSON, without the header.
 
         Raises ServiceError with the number of the row if a quote is not closed, because the rows after it would be
-        lost, and for a row that is not in the encoding of the file.
+        lost; and for a file that is not in its encoding.
         """
         number = 0
         while (row := self._next(number + 1)) is not None:
@@ -75,8 +74,9 @@ class CsvTable:
             row = next(self._reader, None)
         except csv.Error as error:
             row, is_open = [""] * (len(self.names) + 1), "unexpected end" in str(error)
-        except UnicodeDecodeError:
-            raise self._wrong_encoding(number) from None
+        except UnicodeDecodeError as error:
+            remedy = "name the encoding of the file in csv.encoding, such as cp1252"
+            raise ServiceError(f"{self._name}: the text is not in {error.encoding}: {remedy}") from None
         may_span = row is not None and len(row) == len(self.names or row)
         if is_open or self._reader.line_num - start > (MAX_ROW_LINES if may_span else 1):
             raise ServiceError(
@@ -86,18 +86,6 @@ class CsvTable:
             )
         return row
 
-    def _wrong_encoding(self, number: int) -> ServiceError:
-        return ServiceError(
-            f"{self._name}, row {number:,}: the text is not in {self._encoding}: name the encoding of the "
-            "file in csv.encoding, such as cp1252"
-        )
-
-    def _encoded(self, value: JsonValue, number: int) -> bytes:
-        try:
-            return orjson.dumps(value)
-        except TypeError:
-            raise self._wrong_encoding(number) from None
-
     def _event(self, number: int, row: Sequence[str]) -> FileEvent:
         """Return the event of a row, without missing cells; or with the problem of a row that is none."""
         if len(row) != len(self.names):
@@ -106,7 +94,7 @@ class CsvTable:
         event: dict[str, Any] = {name: cell for name, cell in cells if cell not in settings.null_values}
         for name in event.keys() & settings.lists.keys():
             event[name] = _split(event[name], settings.lists[name])
-        return FileEvent(number, self._encoded(event, number))
+        return FileEvent(number, orjson.dumps(event))
 
     @contextmanager
     def writer(self, stream: BinaryIO, columns: Collection[str]) -> Iterator[WriteLine]:

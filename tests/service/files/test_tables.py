@@ -123,12 +123,12 @@ def test_names_of_columns_may_look_like_codes_and_come_again(tmp_path, names, ro
 @pytest.mark.parametrize(
     ("encoding", "named", "message"),
     [
-        ("cp1252", "", "a.csv, row 3: the text is not in utf-8: name the encoding of the file in csv.encoding"),
-        ("cp1252", "ascii", "a.csv, row 3: the text is not in ascii"),
+        ("cp1252", "", "a.csv: the text is not in utf-8: name the encoding of the file in csv.encoding"),
+        ("cp1252", "ascii", "a.csv: the text is not in ascii"),
         ("utf-8", "klingon", "csv.encoding: 'klingon' is no encoding"),
     ],
 )
-def test_another_encoding_is_one_error_with_the_row(tmp_path, encoding, named, message):
+def test_another_encoding_is_one_error(tmp_path, encoding, named, message):
     with pytest.raises(ConfigurationError if named == "klingon" else ServiceError, match=message) as caught:
         table(tmp_path / "a.csv", lines("id,wort", "1,x", "2,y", "3,Größe").encode(encoding), encoding=named)
     assert "Gr" not in str(caught.value)

@@ -97,7 +97,7 @@ def field_lines(plan: Plan, events: Sequence[JsonValue]) -> Iterator[str]:
     """
     rules = _rules(plan)
     words: dict[str, Counter[str]] = {}
-    having, met = Counter[str](), set[str]()
+    having, met, kept_whole = Counter[str](), set[str](), dict[str, None]()
     for event in events:
         seen = set()
         for path, value, rule in _places(event, rules, "" if plan.fhir is None else BUNDLE):
@@ -105,6 +105,8 @@ def field_lines(plan: Plan, events: Sequence[JsonValue]) -> Iterator[str]:
             if not (isinstance(value, dict | list) and value):
                 words.setdefault(path, Counter())[rule.words] += 1
                 seen.add(path)
+            elif isinstance(value, dict) and rule.words == KEPT and rule.text:
+                kept_whole[path] = None
         having.update(seen)
     width = max(map(len, words), default=0)
     for path, found in words.items():
@@ -113,3 +115,7 @@ def field_lines(plan: Plan, events: Sequence[JsonValue]) -> Iterator[str]:
     for text in dict.fromkeys(rule.text for rule in rules[1:]):
         if text not in met:
             yield f"{text:{width}}    0.0%  configured, but no event has it"
+    within = tuple(f"{path}{mark}" for path in kept_whole for mark in ".[")
+    for path in kept_whole:
+        if not path.startswith(within):
+            yield f"warning: {path} is an object that is kept with all that producers write in it: list its fields"

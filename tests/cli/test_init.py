@@ -91,6 +91,11 @@ TABLES = {
         ["['visit [main.code]']"],
         "pid",
     ),
+    "a name with the sign of alternatives": (
+        table("pid,dx | code", lambda k: f"{k % 40},{ICD[k % 10]}"),
+        ["['dx | code']"],
+        "pid",
+    ),
     "an id that is a code": (table("diagnosis_id,id", lambda k: f"{ICD[k % 10]},{k}"), ["diagnosis_id"], "position"),
     "another language": (
         table("Fallnummer;Patient (ID);Hauptdiagnose (ICD);OPS", lambda k: f"F{k};p{k % 40};{ICD[k % 10]};5-470"),
@@ -244,6 +249,8 @@ REFUSED = {
     "an empty object": ([b"{}"], "the fields are none"),
     "parameters": ([b'{"seed": 1, "population": 10}'], "population: letters or short numbers"),
     "odd shapes": ([b'{"entry": {"a": [[], [{}]]}}'], "the fields are none"),
+    "a change without rows": ([b'{"before": 3, "after": [1, 2]}'], "after | before: letters or short numbers"),
+    "a deep one": ([b'{"a":' * 900 + b"1" + b"}" * 900], "the sample has no event that is a JSON object"),
     "HL7 v2": ([b"MSH|^~\\&|A"], "start from the configuration of examples/hl7v2"),
     "FHIR": ([b'{"resourceType": "Bundle"}'], "start from the configuration of examples/fhir-bundle"),
     "a type that is none": ([b'{"resourceType": ["x"], "a": 1}'], "a: letters or short numbers"),

@@ -118,8 +118,8 @@ def person_id(fields: Iterable[SampledField], coded: Set[int]) -> tuple[SampledF
         is_scalar = all(isinstance(step, NameStep) for path in paths for step in path.steps)
         if not (is_scalar and field.events >= coded) or any(re.search(r"\s|\d-\d\d-\d", value) for value in values):
             continue
-        of_person = _PERSON.match("".join(map(_plain, field.place.names))) is not None
-        named = of_person and (_is_id(field) or _PERSON.fullmatch(_plain(field.place.names[-1])) is not None)
+        *_, last = names = [_plain(name) for name in field.place.names]
+        named = any((_PERSON.fullmatch(last), _is_id(field) and _PERSON.match("".join(names))))
         repeats = LEAST_PERSONS <= len(values) < events <= MOST_EVENTS * len(values)
         if named or (_is_id(field) and repeats):
             found.append((named, len(values) < events, len(values), field))

@@ -13,6 +13,7 @@ import yaml
 from stream_masker.core.ontology import ConceptMap, Ontology
 from stream_masker.errors import ConfigurationError, ServiceError, StatisticsError
 from stream_masker.pipeline.fhir import PATIENT_KEY
+from stream_masker.pipeline.paths import alternatives
 from stream_masker.pipeline.reasons import Reason, RejectionCauses
 from stream_masker.service.configuration import parse_configuration
 from stream_masker.service.configuration.paths import POSITION
@@ -158,7 +159,7 @@ def _is_adapted(attributes: Mapping[str, dict[str, Any]], causes: RejectionCause
     """Let attributes admit what they cause rejections of, step by step; return whether a policy has changed."""
     before = deepcopy(attributes)
     for attribute in attributes.values():
-        reasons = {reason for reason, path in causes if path in attribute["path"].split(" | ")}
+        reasons = {reason for reason, path in causes if path in alternatives(attribute["path"])}
         if reasons & _MISSING:
             attribute["missing"] = "keep"
         if Reason.UNKNOWN_CODE in reasons:

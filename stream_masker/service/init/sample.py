@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -14,7 +15,9 @@ import orjson
 
 from stream_masker.errors import ServiceError
 from stream_masker.pipeline.fhir import BUNDLE, R4_TYPES
+from stream_masker.pipeline.formats import record_form
 from stream_masker.pipeline.paths import Document, JsonValue, compile_path, quoted_step
+from stream_masker.pipeline.reasons import RecordRejectedError
 from stream_masker.service.configuration.masking import CsvSection
 from stream_masker.service.files.events import open_events
 from stream_masker.service.files.fields import RESOURCE
@@ -35,11 +38,10 @@ class Sample(NamedTuple):
 
     def documents(self) -> dict[int, Document]:
         """Return the events that are objects, by their numbers; if there are resources of FHIR, only these."""
-        found = dict[int, Document]()
-        for number, value, problem in self.events:
-            with suppress(orjson.JSONDecodeError):
-                if problem is None and isinstance(document := orjson.loads(value), dict):
-                    found[number] = document
+        form, found = record_form(None, sys.maxsize), dict[int, Document]()
+        for event in self.events:
+            with suppress(RecordRejectedError):
+                found[event.number], _ = form(event.value)
         return {number: document for number, document in found.items() if type_of(document)} or found
 
 
@@ -73,7 +75,7 @@ class Place:
 
     def rows(self) -> Place:
         """Return the place of both rows of the envelope here."""
-        return Place(tuple(path for row in ROWS for path in self._below(row)), self.parent, self.names)
+        return Place(tuple(path for row in ROWS for path in self._below(row)), self.parent, (*self.names, ROWS[0]))
 
     def _below(self, name: str) -> tuple[str, ...]:
         step = quoted_step(name)

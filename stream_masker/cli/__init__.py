@@ -33,7 +33,7 @@ COMMANDS = {
     "topics": ("stream_masker.cli.topics:topics", "Create and check the topics."),
     "worker": ("stream_masker.cli.processes:worker", "Run a mask worker."),
     "calibrator": ("stream_masker.cli.processes:calibrator", "Run the calibrator."),
-    "produce": ("stream_masker.cli.topics:produce", "Publish events of a file, or synthetic ones."),
+    "produce": ("stream_masker.cli.topics:produce", "Publish synthetic events, or write them to a file."),
     "audit": ("stream_masker.cli.topics:audit", "Show the latest masked records, or verify single ones."),
     "config": ("stream_masker.cli.config:command", "Check and show the configuration."),
     "ontology": ("stream_masker.cli.ontology:command", "Inspect an ontology."),

@@ -52,7 +52,7 @@ def check(config: Path, events: str) -> None:
         masking, covered = list(masking_lines(configuration)), [guessed_line({}, "not known without --events")]
         if events:
             show(f"reading {Path(events).name}")
-            with open_events(events, configuration.produce, configuration.records) as file:
+            with open_events(events, configuration.csv, configuration.records) as file:
                 sample = list(islice(file.events, SAMPLE_EVENTS))
             covered = list(event_lines(configuration, sample))
     if configuration.fields.unlisted == "keep":
@@ -79,7 +79,7 @@ def show(config: Path) -> None:
 
 
 @command.command()
-@click.option("--events", default="", metavar="FILE", help="A sample of events: JSON, or rows of a table.")
+@click.option("--events", required=True, metavar="FILE", help="A sample of events: JSON, or rows of a table.")
 @click.option("--ontology", "sources", multiple=True, metavar="NAME=SOURCE", help="One to look for; repeatable.")
 @click.option("--encoding", default="", metavar="NAME", help="The encoding of a CSV file of --events, such as cp1252.")
 @click.option("-o", "--output", default="-", metavar="FILE", help="File for the configuration; default: the screen.")
@@ -89,7 +89,7 @@ def init(events: str, sources: tuple[str, ...], encoding: str, output: str) -> N
     Reads the first 10,000 events of a file. A field becomes an attribute if at least 80 % of its values are codes of an
     ontology. The id of a person becomes the noise key and is pseudonymized. Every other field is dropped, and a comment
     says why: list below `fields` what you want to keep. The header says how many events of the sample the proposal
-    masks and rejects. Without a sample, prints the configuration of the events that `produce --synthetic` generates.
+    masks and rejects.
 
     \b
     Examples:
@@ -98,7 +98,7 @@ def init(events: str, sources: tuple[str, ...], encoding: str, output: str) -> N
     """
     from stream_masker.service.configuration.loading import parse_yaml
     from stream_masker.service.files.outputs import STANDARD_STREAM, open_output, refuse_same_file
-    from stream_masker.service.init import file_sample, proposed_configuration, simulated_sample
+    from stream_masker.service.init import file_sample, proposed_configuration
     from stream_masker.service.observability.progress import shown_activity
 
     pairs = [source.partition("=") for source in sources]
@@ -108,9 +108,7 @@ def init(events: str, sources: tuple[str, ...], encoding: str, output: str) -> N
     refuse_same_file({"--events": events, **ontologies}, {"--output": output})
     with shown_activity(information()) as show:
         show("comparing the fields with the ontologies")
-        size = SAMPLE_EVENTS
-        sample = file_sample(events, size, encoding) if events else simulated_sample(size // 10)
-        proposal = proposed_configuration(sample, ontologies, encoding)
+        proposal = proposed_configuration(file_sample(events, SAMPLE_EVENTS, encoding), ontologies)
     if output == STANDARD_STREAM:
         write_output(proposal.rstrip("\n"), parse_yaml(proposal, name="the proposal"))
         return

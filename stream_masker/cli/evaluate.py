@@ -103,7 +103,7 @@ def command(
 def read_dataset(configuration: Configuration, source: str, records: int) -> DataSet:
     """Read the events of a file, or a sample of this size. Raises ServiceError if none of them can be used."""
     masking = Masking(configuration, format_of=file_format)
-    with open_events(source, configuration.produce, configuration.records) as file:
+    with open_events(source, configuration.csv, configuration.records) as file:
         events = [event.value for event in file.events]
     whole = joined(list(masking.masker.encode(events)))
     if not whole.size:

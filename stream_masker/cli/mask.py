@@ -32,9 +32,9 @@ def command(config: Path, snapshot: Path | None, rejected: str, explain: int | N
     """Mask events from IN to OUT without a broker. The defaults are the standard streams, which are JSON lines.
 
     IN has JSON lines, a JSON array or document, CSV, Parquet (needs the extra `parquet`) or HL7 v2 messages, plain or
-    compressed with gzip; its content decides which. The section `produce` of the configuration describes CSV files.
-    The name of OUT decides its format: .jsonl, .hl7, or .csv, .tsv or .parquet for a table of the kind of IN; each also
-    with .gz. After an error, a file that was there before is unchanged.
+    compressed with gzip; its content decides which. The section `csv` of the configuration describes CSV files.
+    OUT has JSON lines, or a table of the kind of IN if its name ends in .csv, .tsv or .parquet; HL7 v2 messages stay
+    messages. With .gz it is compressed. After an error, a file that was there before is unchanged.
 
     Without --statistics, calibrates on the first window (calibration.window_records). A record that cannot be masked
     becomes a rejection with its reason and number, without values. If more than limits.rejected_share of the records
@@ -78,7 +78,7 @@ def command(config: Path, snapshot: Path | None, rejected: str, explain: int | N
 @contextmanager
 def _masking(configuration: Configuration, source: str) -> Iterator[tuple[FileMasking, EventFile, ShowActivity]]:
     """Open a file of events, and load the ontologies to mask it with."""
-    opened = open_events(source, configuration.produce, configuration.records)
+    opened = open_events(source, configuration.csv, configuration.records)
     with shown_activity(information()) as show, opened as file:
         show("loading the ontologies")
         yield FileMasking(configuration), file, show

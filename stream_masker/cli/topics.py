@@ -51,50 +51,33 @@ def topics(config: Path, partitions: int, replication_factor: int | None, acls: 
 
 @click.command(cls=ReportingCommand)
 @config_option
+@click.option("--synthetic", type=POSITIVE, required=True, metavar="N", help="The number of events to generate.")
 @click.option("--rate", type=RATE, metavar="R", help="Records per second; default: full speed.")
-@click.option("--synthetic", type=POSITIVE, metavar="N", help="Generate N events instead of reading FILE.")
-@click.option("--outbreak-after", type=click.IntRange(0), metavar="N", help="With --synthetic: begin an outbreak then.")
-@click.option("--out", default="", metavar="FILE", help="With --synthetic: write JSON lines to FILE; no broker.")
-@click.argument("file", type=click.Path(path_type=Path), required=False)
-def produce(
-    config: Path, rate: float | None, synthetic: int | None, outbreak_after: int | None, out: str, file: Path | None
-) -> None:
-    """Publish the discharge events of FILE, or synthetic ones, on the input topic.
+@click.option("--outbreak-after", type=click.IntRange(0), metavar="N", help="Begin an outbreak after N events.")
+@click.option("--out", default="", metavar="FILE", help="Write JSON lines to FILE instead; no broker.")
+def produce(config: Path, synthetic: int, rate: float | None, outbreak_after: int | None, out: str) -> None:
+    """Publish synthetic discharge events on the input topic, or write them to a file.
 
-    FILE is of any format that `mask` reads; the columns of a table become fields. Malformed events are reported by
-    number and left out. Exits with 1 if Kafka did not accept every record.
-
-    Synthetic events are correlated and skewed like real ones. They have leaves of the configured ontologies at the
-    paths of the configuration. Patients return; none of them is real.
+    They are correlated and skewed like real ones. They have leaves of the configured ontologies at the paths of the
+    configuration. Patients return; none of them is real. Exits with 1 if Kafka did not accept every record.
 
     \b
     Examples:
-      stream-masker produce --config discharges.yaml discharges.csv.gz
       stream-masker produce --config discharges.yaml --synthetic 100000 --rate 2000
       stream-masker produce --config discharges.yaml --synthetic 1000 --out events.jsonl
     """
-    from stream_masker.service.events.publishing import publish, publish_file, synthetic_events, write_events
+    from stream_masker.service.events.publishing import publish, write_events
     from stream_masker.service.events.synthetic import SyntheticDischarges
 
-    if (file is None) == (synthetic is None):
-        raise click.UsageError("use either FILE or --synthetic")
-    if file is not None and (out or outbreak_after is not None):
-        raise click.UsageError("--out and --outbreak-after are for --synthetic events; FILE is published")
     configuration = load_configuration(config)
-    if file is not None:
-        done = publish_file(configuration, str(file), stream=information(), rate=rate)
-    else:
-        refuse_same_file({"--config": str(config)}, {"--out": out})
-        discharges = SyntheticDischarges(configuration, outbreak_after=outbreak_after)
-        events = synthetic_events(discharges, synthetic or 0, configuration.produce.key)
-        if out:
-            write_events(events, out, stream=information(), rate=rate)
-            summarise(f"wrote {synthetic:,} events to {out}", {"events": synthetic, "file": out}, beside=out)
-            return
-        done = publish(events, configuration, stream=information(), rate=rate)
-    summarise(
-        str(done), {name: getattr(done, name) for name in ("topic", "delivered", "failed", "malformed", "seconds")}
-    )
+    refuse_same_file({"--config": str(config)}, {"--out": out})
+    events = SyntheticDischarges(configuration, outbreak_after=outbreak_after).events(synthetic)
+    if out:
+        write_events(events, out, stream=information(), rate=rate)
+        summarise(f"wrote {synthetic:,} events to {out}", {"events": synthetic, "file": out}, beside=out)
+        return
+    done = publish(events, configuration, stream=information(), rate=rate)
+    summarise(str(done), {name: getattr(done, name) for name in ("topic", "delivered", "failed", "seconds")})
     if done.failed:
         raise click.exceptions.Exit(1)
 

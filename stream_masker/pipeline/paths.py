@@ -172,7 +172,7 @@ def selects(step: Step, position: int, element: JsonValue) -> bool:
 
 def quoted_step(name: str) -> str:
     """Return the step of a name in a path: the name itself, or quoted if it would not be read as one name."""
-    if _NAME.fullmatch(name):
+    if _NAME.fullmatch(name) and "|" not in name:
         return name
     escaped = name.replace("\\", "\\\\").replace("'", "\\'")
     return f"['{escaped}']"

@@ -36,8 +36,6 @@ class Reason(StrEnum):
     """An attribute is missing, or null."""
     NOT_A_CODE = "not_a_code"
     """A code is required, but there is a number, a truth value, an object or a list."""
-    NOT_A_NUMBER = "not_a_number"
-    """A cell of a column of numbers is no number."""
     WRONG_SHAPE = "wrong_shape"
     """The path of a code, label or copy requires an object or a list, but there is another value."""
     EMPTY = "empty"

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from support.file_commands import changed, event, read, run, write_configuration
 
-from stream_masker.service.configuration import load_configuration
+from stream_masker.service.configuration.masking import CsvSection
 from stream_masker.service.files.events import open_events
 
 
@@ -38,7 +38,7 @@ FORMATS = {
 }
 """The function that writes events, by the suffix of the format."""
 
-EVENTS = [event(k) for k in range(1, 121)]
+EVENTS = [event(k) | {"id": str(k)} for k in range(1, 121)]
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +48,6 @@ def here(tmp_path_factory):
     config = write_configuration(folder)
     with changed(config) as content:
         content["noise_key"] = "patient"
-        content["produce"] = {"numbers": ["id"]}
     for form, write in FORMATS.items():
         (folder / f"in{form}").write_bytes(write(EVENTS))
         (folder / f"in{form}.gz").write_bytes(gzip.compress(write(EVENTS)))
@@ -68,8 +67,7 @@ def test_mask(here, suffix):
 @pytest.mark.parametrize("suffix", [".csv.gz", ".parquet"])
 def test_mask_to_the_same_format(here, suffix):
     run("mask", "-c", here / "stream-masker.yaml", here / f"in{suffix}", here / f"out{suffix}")
-    settings = load_configuration(here / "stream-masker.yaml").produce
-    with open_events(str(here / f"out{suffix}"), settings) as source:
+    with open_events(str(here / f"out{suffix}"), CsvSection()) as source:
         masked = [orjson.loads(event.value) for event in source.events]
     assert source.table is not None
     assert masked == read(here / "expected.jsonl")

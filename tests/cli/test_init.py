@@ -58,7 +58,7 @@ def test_a_proposal_for_nested_events_masks_them_and_says_of_each_field_why(tmp_
     }
     assert content["noise_key"] == "patient.id"
     assert content["fields"] == {"pseudonymize": ["patient.id"], "unlisted": "drop"}
-    assert "calibration" not in content
+    assert content["calibration"] == {"min_records": 1000}
     text = config.read_text()
     assert "100% of the values are concepts of icd10cm" in text
     reasons = dict(re.findall(r"# dropped: (\S+): (.*)", text))
@@ -82,7 +82,14 @@ TABLES = {
         ["dx"],
         "DESYNPUF_ID",
     ),
+    "names of persons' ids": (table("BENE_ID,dx", lambda k: f"{k % 40},{ICD[k % 10]}"), ["dx"], "BENE_ID"),
+    "an id that is unique": (table("enrolid,dx", lambda k: f"{k},{ICD[k % 10]}"), ["dx"], "enrolid"),
     "an id that few share": (table("ward_id,dx", lambda k: f"w{k % 5},{ICD[k % 10]}"), ["dx"], "position"),
+    "a name with the sign of alternatives": (
+        table("pid,dx | code", lambda k: f"{k % 40},{ICD[k % 10]}"),
+        ["['dx | code']"],
+        "pid",
+    ),
     "an id that is a code": (table("diagnosis_id,id", lambda k: f"{ICD[k % 10]},{k}"), ["diagnosis_id"], "position"),
     "another language, and a name that a path cannot express": (
         table("Fallnummer;Patient (ID);Diagnose [ICD.1];OPS", lambda k: f"F{k};p{k % 40};{ICD[k % 10]};5-470"),
@@ -90,7 +97,7 @@ TABLES = {
         "Patient (ID)",
     ),
     "marks of missing codes": (
-        table("pid,dx", lambda k: f"{k % 40},{[*ICD, 'NA', '-9', '.'][k % 13]}"),
+        table("pid,dx", lambda k: f"{k % 40},{[*ICD, 'NA', 'NULL', '-9', '.'][k % 14]}"),
         ["dx"],
         "pid",
     ),
@@ -103,8 +110,80 @@ def test_a_proposal_for_a_table_masks_it(tmp_path, case):
     config, content = proposed(tmp_path, text)
     assert [attribute["path"] for attribute in content["attributes"].values()] == paths
     assert content["noise_key"] == key
-    assert "# Of the sample, 200 can be masked, rejected 0." in config.read_text()
+    assert "# Tried on the sample (read 200: masked 200, rejected 0)." in config.read_text()
     assert masked_text(tmp_path, config).count("\n") == 201
+
+
+def test_rows_that_are_no_events_are_counted_with_their_cause(tmp_path):
+    config, _ = proposed(tmp_path, table("pid,dx", lambda k: f"{k % 40},{ICD[k % 10]}{',x' * (k == 50)}"))
+    assert "(read 200: masked 199, rejected 1 (not_in_format at the number of cells 1))" in config.read_text()
+
+
+def change(k):
+    """Return an insert, an update or a delete of Debezium."""
+    before, after = ({"patient_id": k % 40, "name": f"Ada {k}", "dx": ICD[(k + j) % 10]} for j in (0, 3))
+    return {"before": [None, before][k % 3 > 0], "after": [after, None][k % 3 == 2], "op": "cud"[k % 3], "ts_ms": k}
+
+
+def condition(k, **coding):
+    codings = [{"code": ICD[k % 10], **coding}, {"system": "http://snomed.info/sct", "code": str(10**6 + k)}]
+    subject = {"reference": f"Patient/{k % 40}", "display": "Ada"}
+    return {"resourceType": "Condition", "id": f"c{k}", "subject": subject, "code": {"coding": codings}}
+
+
+def bundle(k):
+    patient = {"resource": {"resourceType": "Patient", "id": f"{k % 40}", "name": [{"family": "Ada"}]}}
+    return {
+        "resourceType": "Bundle",
+        "type": "collection",
+        "entry": [patient, {"resource": condition(k, system="icd")}],
+    }
+
+
+HEARTBEATS = [{"ts_ms": 1}] * 20
+CODE = "Condition.code.coding[*?system=icd].code"
+ENVELOPES = {
+    "changes and heartbeats": (
+        [*map(change, range(200)), *HEARTBEATS],
+        "after.dx | before.dx",
+        {"noise_key": "after.patient_id | before.patient_id"},
+        "rejected 20 (missing_noise_key at after.patient_id | before.patient_id 20)",
+    ),
+    "changes with their schema": (
+        [{"schema": {"type": "struct"}, "payload": change(k)} for k in range(200)],
+        "payload.after.dx | payload.before.dx",
+        {"noise_key": "payload.after.patient_id | payload.before.patient_id"},
+        "rejected 0",
+    ),
+    "Bundles": (
+        [*map(bundle, range(200)), {"population": 1}],
+        CODE,
+        {"noise_key": "patient", "records": "fhir"},
+        "rejected 1 (unlisted_type 1)",
+    ),
+    "codings without a system": (
+        [condition(k, **({"system": "icd"} if k % 3 else {})) for k in range(200)],
+        CODE,
+        {"noise_key": "patient", "records": "fhir"},
+        "rejected 0",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", ENVELOPES)
+def test_a_proposal_for_envelopes_and_resources_masks_what_is_in_them(tmp_path, case):
+    events, path, sections, rejected = ENVELOPES[case]
+    config, content = proposed(tmp_path, events)
+    assert [attribute["path"] for attribute in content["attributes"].values()] == [path]
+    assert {name: content.get(name) for name in sections} == sections
+    assert f"masked 200, {rejected})." in config.read_text()
+    masked = masked_text(tmp_path, config)
+    assert masked.count("\n") == 200
+    assert "Ada" not in config.read_text() + masked
+    if case == "codings without a system":
+        assert (
+            "# dropped: Condition.code.coding[*].code: codes without a system, beside others with" in config.read_text()
+        )
 
 
 OLD = ["428.0", "414.01", "250.00", "V58.61", "E885.9", "401.9"]
@@ -147,7 +226,7 @@ def test_missing_and_unknown_codes_of_the_sample_decide_the_policies(tmp_path):
     config, content = proposed(tmp_path, events)
     assert content["attributes"]["second"] == {"path": "second", "ontology": "icd10cm", "missing": "keep"}
     assert content["attributes"]["main"] == {"path": "main", "ontology": "icd10cm", "unknown": "suppress"}
-    assert "400 can be masked, rejected 0" in config.read_text()
+    assert "masked 400, rejected 0" in config.read_text()
     assert content["calibration"] == {"min_records": 400}
 
 
@@ -156,7 +235,12 @@ REFUSED = {
     "no objects": ([b"nothing", b'{"a'], "the sample has no event that is a JSON object"),
     "one code": ([b'{"main": {"code": "E11.9"}}'], "main.code: a single value, which cannot be masked"),
     "many fields": ([orjson.dumps({f"field_{k}": k for k in range(50)})], "and 30 more"),
+    "an empty object": ([b"{}"], "the fields are none"),
+    "parameters": ([b'{"seed": 1, "population": 10}'], "population: letters or short numbers"),
     "odd shapes": ([b'{"entry": {"a": [[], [{}]]}}'], "the fields are none"),
+    "a change without rows": ([b'{"before": 3, "after": [1, 2]}'], "after | before: letters or short numbers"),
+    "a deep one": ([b'{"a":' * 900 + b"1" + b"}" * 900], "the sample has no event that is a JSON object"),
+    "HL7 v2": ([b"MSH|^~\\&|A"], "start from the configuration of examples/hl7v2"),
     "FHIR": ([b'{"resourceType": "Bundle"}'], "start from the configuration of examples/fhir-bundle"),
     "a type that is none": ([b'{"resourceType": ["x"], "a": 1}'], "a: letters or short numbers"),
 }

@@ -32,7 +32,7 @@ RESULTS = {
     "worker": ((*CONFIG, "--http-port", "0"), {"time", "level", "logger", "message"}),
     "calibrator": ((*CONFIG, "--http-port", "0"), {"time", "level", "logger", "message"}),
     "produce": ((*CONFIG, "--synthetic", "10", "--out", "simulated.jsonl"), {"events", "file"}),
-    "config init": ((), {"attributes", "secret"}),
+    "config init": (("--events", "events.jsonl", "--ontology", "tree=tree.csv"), {"attributes", "secret"}),
     "config check": (CONFIG, {"valid", "hash"}),
     "config show": (CONFIG, {"attributes", "topics"}),
     "ontology inspect": (("tree.csv",), {"root", "leaves"}),

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, ResourcePatternType, ResourceType
 from secured_kafka import SecuredKafka
-from service import Service, service, value
+from service import Service, service
 
-COMMANDS = (("topics",), ("produce", "events.jsonl"), ("worker",), ("calibrator",), ("audit", "--offset", "0:1"))
+COMMANDS = (("topics",), ("produce", "--synthetic", "1"), ("worker",), ("calibrator",), ("audit", "--offset", "0:1"))
 
 each = pytest.mark.parametrize("arguments", COMMANDS, ids=lambda arguments: arguments[0])
 each_check = pytest.mark.parametrize("arguments", COMMANDS[1:3], ids=lambda arguments: arguments[0])
@@ -21,7 +21,6 @@ each_check = pytest.mark.parametrize("arguments", COMMANDS[1:3], ids=lambda argu
 def here(secured_kafka: SecuredKafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
     """The service on a broker on which nobody may use its topics, which do not exist."""
     monkeypatch.chdir(tmp_path)
-    Path("events.jsonl").write_bytes(value(0))
     made = service(secured_kafka.bootstrap, tmp_path)
     yield made
     made.end()

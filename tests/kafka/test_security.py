@@ -44,9 +44,10 @@ def test_each_principal_needs_only_the_access_that_topics_prints(
     secured_kafka.allow(printed)
     credentials = {"scram": secured_kafka.scram, "mutual_tls": secured_kafka.mutual_tls}[method]
     here.data["calibration"] = {"min_records": 100, "every_records": 100, "every_seconds": 1}
-    events = here.folder / "events.jsonl"
-    events.write_bytes(b"\n".join(map(value, range(RECORDS))))
-    here.command("produce", str(events), kafka=access(credentials(PRODUCER)))
+    producer = Producer({**credentials(PRODUCER), "log_level": 0})
+    for number in range(RECORDS):
+        producer.produce(here.topics["input"], value(number))
+    assert producer.flush(60) == 0
     with (
         here.running("calibrator", kafka=access(credentials(CALIBRATOR))) as calibrator,
         here.running(kafka=access(credentials(WORKER))) as worker,

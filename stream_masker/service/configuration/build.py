@@ -27,7 +27,7 @@ from stream_masker.pipeline.transforms import (
     NumberBands,
     Pseudonym,
 )
-from stream_masker.service.configuration.masking import BandSection, DateUnitSection, GeneralizeSection
+from stream_masker.service.configuration.masking import GeneralizeSection
 from stream_masker.service.configuration.model import Configuration
 from stream_masker.service.configuration.paths import ConfiguredPaths, field_path
 
@@ -127,11 +127,9 @@ def _field_policy(configuration: Configuration, paths: ConfiguredPaths) -> Field
 
 
 def _generalization(rule: GeneralizeSection) -> FieldTransform:
-    if isinstance(rule, BandSection):
-        return NumberBands(rule.width, rule.top)
-    if isinstance(rule, DateUnitSection):
+    if rule.date is not None:
         return DateUnit(rule.date, rule.formats or ())
-    return LeadingCharacters(rule.characters)
+    return LeadingCharacters(rule.characters) if rule.characters else NumberBands(rule.width or 1, rule.top)
 
 
 def build_mechanism(configuration: Configuration, secret: bytes | None = None) -> Mechanism:

@@ -201,7 +201,7 @@ def _date_problems(configuration: Configuration) -> Iterator[Problem]:
     fields = configuration.fields
     for kind, rules in (("generalize", fields.generalize), ("shift", fields.shift)):
         for path, rule in rules.items():
-            for pattern in getattr(rule, "formats", None) or ():
+            for pattern in rule.formats or ():
                 if (problem := date_pattern_problem(pattern, partial=kind == "generalize")) is not None:
                     yield ("fields", kind, path, "formats"), problem
     for path, shift in fields.shift.items():

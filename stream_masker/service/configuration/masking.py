@@ -7,9 +7,20 @@ mechanism receives from other sections, and what only research needs.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, Union, get_args, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeAlias, Union, get_args, get_type_hints
 
-from pydantic import ConfigDict, Discriminator, Field, StrictBool, StrictFloat, StrictInt, StrictStr, Tag, create_model
+from pydantic import (
+    ConfigDict,
+    Discriminator,
+    Field,
+    StrictBool,
+    StrictFloat,
+    StrictInt,
+    StrictStr,
+    Tag,
+    create_model,
+    model_validator,
+)
 
 from stream_masker.core.mechanisms import MECHANISMS, Mechanism, SemanticNoise, SemanticTransport
 from stream_masker.core.mechanisms.parameters import own_first
@@ -57,46 +68,30 @@ class AttributeSection(Section):
 DateFormats: TypeAlias = Annotated[tuple[NonEmptyText, ...], Field(min_length=1)] | None
 
 
-class BandSection(Section):
-    """Numbers become bands of equal width, as text such as `40-49`; a value that is not a number of at least 0 is
-    removed."""
+class GeneralizeSection(Section):
+    """A coarser form of values, by exactly one of `width`, `date` and `characters`. A value that does not fit, such as
+    a text where a date is expected, is removed."""
 
-    width: PositiveInt
-    """The width of a band; at least 1. Bands start at 0."""
+    width: PositiveInt | None = None
+    """Numbers become bands of this width, from 0 on, as text such as `40-49`; at least 1."""
     top: PositiveInt | None = None
-    """The number from which on all share one band, such as 90 for `90+`. Default: none."""
-
-
-class DateUnitSection(Section):
-    """Dates and times become months or years; a value that is not a date is removed."""
-
-    date: Literal["month", "year"]
-    """What is left of a date: `1980-03` or `1980`."""
+    """The number from which on all share one band, such as 90 for `90+`. Only with `width`. Default: none."""
+    date: Literal["month", "year"] | None = None
+    """Dates and times become months (`1980-03`) or years (`1980`)."""
     formats: DateFormats = None
     """The formats of dates that are not in ISO 8601, such as `["%d.%m.%Y"]`; of months and years, such as `%m/%Y`. With
-    them, whole numbers are dates too, such as 20240131 for `%Y%m%d`."""
+    them, whole numbers are dates too, such as 20240131 for `%Y%m%d`. Only with `date`."""
+    characters: PositiveInt | None = None
+    """Texts become their first characters, such as the first digits of a postcode: the number that is left; at least
+    1."""
 
-
-class CharactersSection(Section):
-    """Texts become their first characters, such as the first digits of a postcode."""
-
-    characters: PositiveInt
-    """The number of characters that are left; at least 1."""
-
-
-def _generalized(given: Any) -> str:
-    """Return the section that is meant by its keys, so that errors are those of this one: bands without another key."""
-    keys = {"date": "DateUnitSection", "characters": "CharactersSection"}
-    names = type(given).model_fields if isinstance(given, Section) else given if isinstance(given, dict) else ()
-    return next((section for key, section in keys.items() if key in names), "BandSection")
-
-
-GeneralizeSection: TypeAlias = Annotated[
-    Annotated[BandSection, Tag("BandSection")]
-    | Annotated[DateUnitSection, Tag("DateUnitSection")]
-    | Annotated[CharactersSection, Tag("CharactersSection")],
-    Discriminator(_generalized),
-]
+    @model_validator(mode="after")
+    def _has_one_form(self) -> Self:
+        if (self.width, self.date, self.characters).count(None) != 2:
+            raise ValueError("exactly one of width, date and characters")
+        if (self.top and not self.width) or (self.formats and not self.date):
+            raise ValueError("top only with width, and formats only with date")
+        return self
 
 
 class ShiftSection(Section):
@@ -131,27 +126,23 @@ class FieldsSection(Section):
     `Patient/17` becomes `Patient/` and the keyed hash of `17`."""
     generalize: dict[FieldPath, GeneralizeSection] = Field(default_factory=dict)
     """The paths of fields whose values become coarser: numbers become bands, dates months or years, texts their first
-    characters, codes their ancestors in an ontology."""
+    characters."""
     shift: dict[FieldPath, ShiftSection] = Field(default_factory=dict)
     """The paths of dates that are moved by a number of days of their own key."""
     constant: dict[FieldPath, ConstantValue] = Field(default_factory=dict)
     """The paths of fields that get the same value in all records."""
 
 
-class ProduceSection(Section):
-    """The conversion of files to events, by `stream-masker produce` and all other commands that read events."""
+class CsvSection(Section):
+    """CSV files of events. Their columns are fields, whose values are text."""
 
-    key: FieldPath | None = None
-    """The path of the field whose value becomes the message key. Default: no key."""
+    encoding: str = ""
+    """The encoding, such as `cp1252`. Default: UTF-8, or UTF-16 with a byte order mark."""
     null_values: tuple[str, ...] = ("",)
     """The cell texts that stand for a missing value, whose field is left out."""
-    numbers: tuple[NonEmptyText, ...] = ()
-    """The columns whose cells are numbers. The cells of all other columns stay text."""
     lists: dict[NonEmptyText, NonEmptyText] = Field(default_factory=dict)
-    """The separator of each column of a CSV file whose cells have several codes, such as `;`: a cell becomes a list of
-    texts without the spaces around them, and a masked list a cell again."""
-    encoding: str = ""
-    """The encoding of CSV files, such as `cp1252`. Default: UTF-8, or UTF-16 with a byte order mark."""
+    """The separator of each column whose cells have several codes, such as `;`: a cell becomes a list of texts without
+    the spaces around them, and a masked list a cell again."""
 
 
 ELSEWHERE = {"alpha", "group_records", "window"}

@@ -64,7 +64,7 @@ class Configuration(Section):
     risk: service.RiskSection = service.RiskSection()
     http: service.HttpSection = service.HttpSection()
     worker: service.WorkerSection = service.WorkerSection()
-    produce: masking.ProduceSection = masking.ProduceSection()
+    csv: masking.CsvSection = masking.CsvSection()
     limits: service.LimitsSection = service.LimitsSection()
 
     _folder: Path = PrivateAttr()

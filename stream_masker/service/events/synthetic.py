@@ -76,8 +76,7 @@ class SyntheticDischarges:
     def __init__(self, configuration: Configuration, *, outbreak_after: int | None = None, seed: int = 0) -> None:
         if configuration.records != "json":
             raise ConfigurationError(
-                f"records: synthetic events are JSON, not {configuration.records}: publish events of your own with "
-                "stream-masker produce FILE"
+                f"records: synthetic events are JSON, not {configuration.records}: use events of your own"
             )
         places = {name: first for name, (first, *_) in ConfiguredPaths(configuration).places.items()}
         paths = {name: place.path for name, place in places.items()}

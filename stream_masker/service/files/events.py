@@ -17,14 +17,14 @@ import orjson
 
 from stream_masker.errors import ServiceError
 from stream_masker.pipeline.plan import Plan
-from stream_masker.service.configuration.masking import ProduceSection
+from stream_masker.service.configuration.masking import CsvSection
 from stream_masker.service.files.fields import written_columns
 from stream_masker.service.files.inputs import FileEvent, FileKind, opened, read_errors, recognised
 from stream_masker.service.files.outputs import COMPRESSED_SUFFIX, STANDARD_STREAM, WriteLine, open_output
 from stream_masker.service.files.tables import CsvTable, ParquetTable
 
 _WRITTEN: Final[dict[str, FileKind]] = {
-    **dict.fromkeys(("", ".json", ".jsonl", ".ndjson"), "json"),
+    **dict.fromkeys((".json", ".jsonl", ".ndjson"), "json"),
     **dict.fromkeys((".csv", ".tsv"), "csv"),
     ".hl7": "hl7",
     ".parquet": "parquet",
@@ -47,10 +47,10 @@ class EventFile:
 
 
 @contextmanager
-def open_events(name: str, settings: ProduceSection, records: str = "") -> Iterator[EventFile]:
+def open_events(name: str, settings: CsvSection, records: str = "") -> Iterator[EventFile]:
     """Open a file of events, or standard input for ``-``.
 
-    settings: the section ``produce``; records: what the configuration calls them, ``hl7v2`` for HL7 v2 messages; empty
+    settings: the section ``csv``; records: what the configuration calls them, ``hl7v2`` for HL7 v2 messages; empty
     if there is none yet. Raises ServiceError if the file cannot be read or has other records, ConfigurationError if the
     settings do not fit its columns.
     """
@@ -126,29 +126,18 @@ def hl7_events(stream: BinaryIO) -> Iterator[FileEvent]:
     return map(FileEvent, count(1), messages)
 
 
-def _written_kind(name: str) -> FileKind | None:
-    """Return the kind of file that a name says; None for a device or a pipe. Raises ServiceError for another suffix."""
-    if name == STANDARD_STREAM or (Path(name).exists() and not Path(name).is_file()):
-        return None
-    suffix = Path(name.removesuffix(COMPRESSED_SUFFIX)).suffix.lower()
-    if suffix not in _WRITTEN:
-        known = ", ".join(sorted(filter(None, _WRITTEN)))
-        raise ServiceError(f"{name}: files that end in {suffix} are not written: use {known} (also with .gz)")
-    return _WRITTEN[suffix]
-
-
 @contextmanager
 def open_writer(name: str, source: EventFile, plan: Plan) -> Iterator[WriteLine]:
-    """Open a file for the masked events of another one: what its name says.
+    """Open a file for the masked events of another one: a table or HL7 v2 if its name says so, otherwise JSON lines.
 
-    A table has the columns of its input that the field policy does not drop. Raises ServiceError if the file cannot be
-    written, or if the input is not of this kind.
+    HL7 v2 messages stay messages. A table has the columns of its input that the field policy does not drop. Raises
+    ServiceError if the file cannot be written, or if the input is not of this kind.
     """
     is_hl7, table = source.kind == "hl7", source.table
-    kind = _written_kind(name) or ("hl7" if is_hl7 else "json")
-    if kind != source.kind and (is_hl7 or kind != "json"):
-        remedy = "a name that ends in .hl7" if is_hl7 else "a .jsonl file"
-        raise ServiceError(f"{name}: events of the kind {source.kind} are not written as {kind}: use {remedy}")
+    suffix = Path(name.removesuffix(COMPRESSED_SUFFIX)).suffix.lower()
+    kind = _WRITTEN.get(suffix, "hl7" if is_hl7 else "json")
+    if kind not in (source.kind, "hl7" if is_hl7 else "json"):
+        raise ServiceError(f"{name}: events of the kind {source.kind} are not written as {kind}: use another suffix")
     with open_output(name) as stream:
         if is_hl7:
             # A message ends as its segments do, without the line feed of a line.

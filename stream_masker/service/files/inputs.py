@@ -95,7 +95,7 @@ def recognised(stream: io.BufferedReader, encoding: str, name: str) -> Start:
     try:
         text = head.decode(encoding, "replace").removeprefix("\ufeff")
     except LookupError:
-        raise ConfigurationError(f"produce.encoding: {encoding!r} is no encoding: use one such as cp1252") from None
+        raise ConfigurationError(f"csv.encoding: {encoding!r} is no encoding: use one such as cp1252") from None
     kind = "parquet" if head.startswith(_PARQUET) else _kind_of(text, name)
     if kind in ("json", "hl7") and encoding == "utf-16":
         raise ServiceError(f"{name} is in UTF-16, which only tables may be: save it as UTF-8")
@@ -108,27 +108,22 @@ def _kind_of(text: str, name: str) -> FileKind:
         return "hl7"
     if _JSON_LINE.search(text) or not (is_named_so or text.strip()):
         return "json"
-    if not _CONTROL.search(text) and (is_named_so or _is_table(text)):
+    if not _CONTROL.search(text) and (is_named_so or table_form(text)[1]):
         return "csv"
     raise ServiceError(f"{name} is no file of events that can be read: use {READABLE}")
 
 
-def _is_table(text: str) -> bool:
-    """Return whether the first two lines have the same number of cells, and more than one."""
-    rows = list(csv.reader(text.splitlines()[:2], delimiter=delimiter_of(text)))
-    return len(rows) == 2 and len(rows[0]) == len(rows[1]) > 1 and all(cell.strip() for cell in rows[0])
+def table_form(text: str) -> tuple[str, bool]:
+    """Return the delimiter of a table, and whether it splits the first two lines into as many cells, and more than one.
 
-
-def delimiter_of(text: str) -> str:
-    """Return the delimiter of a table: that of the most cells in the first line.
-
-    One that splits the first two lines into the same number of cells comes first, as names of columns may contain
-    others: ``Diagnosis (ICD-10, coded)``.
+    It is one that does so, because names of columns may contain others (``Diagnosis (ICD-10, coded)``), or else that of
+    the most cells in the first line.
     """
     lines = text.splitlines()[:2]
 
     def fit(delimiter: str) -> tuple[bool, int]:
         cells = [len(row) for row in csv.reader(lines, delimiter=delimiter)] or [1]
-        return len(set(cells)) == 1 and cells[0] > 1, cells[0]
+        return len(cells) == 2 and cells[0] == cells[1] > 1, cells[0]
 
-    return max(DELIMITERS, key=fit)
+    best = max(DELIMITERS, key=fit)
+    return best, fit(best)[0]

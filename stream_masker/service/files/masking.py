@@ -54,20 +54,20 @@ class FileTotals:
     """The outcomes of a run: the number of masked records, and of rejected ones by reason and configured path.
 
     ``counted``: the masked records that blocks count; ``unchanged``: those of them in which masking changed no value.
-    ``distortions``: by attribute; ``emptied``: the values that a treatment of ``fields`` does not fit and removed, by
-    configured path; ``suppressed``, ``generalized``: the unknown codes that were removed or masked as coarser ones, by
-    attribute; ``codes``: all codes of masked records, by attribute.
+    ``distortions``: by attribute; ``codes``: all codes of masked records, by attribute. ``suppressed``,
+    ``generalized``: the unknown codes that were removed or masked as coarser ones, by attribute; ``emptied``: the
+    values that a treatment of ``fields`` does not fit and removed, by configured path.
     """
 
     masked: int = 0
     counted: int = 0
-    rejected: Counter[RejectionCause] = field(default_factory=Counter)
     unchanged: int = 0
+    rejected: Counter[RejectionCause] = field(default_factory=Counter)
     distortions: dict[str, Distortion] = field(default_factory=dict)
     codes: Counter[str] = field(default_factory=Counter)
-    emptied: Counter[str] = field(default_factory=Counter)
     suppressed: Counter[str] = field(default_factory=Counter)
     generalized: Counter[str] = field(default_factory=Counter)
+    emptied: Counter[str] = field(default_factory=Counter)
 
     @property
     def records(self) -> int:
@@ -89,7 +89,8 @@ class FileTotals:
                 self.codes[name] += distortion.values
 
     def __str__(self) -> str:
-        text = f"read {self.records:,}: masked {self.masked:,}, {rejections_text(self.rejected)}"
+        text = f"read {self.records:,}: masked {self.masked:,}, rejected {self.rejected.total():,}"
+        text += f" ({causes_text(self.rejected)})" if self.rejected else ""
         for what, unit in {"suppressed": "codes", "generalized": "codes", "emptied": "values"}.items():
             found = +getattr(self, what)
             named = ", ".join(f"{count:,} of {name}" for name, count in found.most_common())
@@ -135,11 +136,6 @@ class FileTotals:
                 f"{causes_text(self.rejected, most=3)}. Check these paths in the configuration, or raise "
                 f"limits.rejected_share ({limit:g})"
             )
-
-
-def rejections_text(causes: Counter[RejectionCause]) -> str:
-    """Return the number of rejected records and their reasons, as text."""
-    return f"rejected {causes.total():,}" + (f" ({causes_text(causes)})" if causes else "")
 
 
 class Assessment(NamedTuple):
@@ -237,8 +233,8 @@ class FileMasking:
         least = self._configuration.calibration.min_records
         if totals.masked < least:
             raise StatisticsError(
-                f"{totals.masked:,} records are usable for statistics ({rejections_text(totals.rejected)}), but "
-                f"calibration.min_records is {least:,}: add records, lower it, or use a snapshot"
+                f"{totals.masked:,} records are usable for statistics ({totals}), but calibration.min_records is "
+                f"{least:,}: add records, lower it, or use a snapshot"
             )
         statistics = self._mechanism.compute(counted.counts, version=1)
         self._window = statistics, counted.counts

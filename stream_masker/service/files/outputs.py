@@ -18,7 +18,6 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from itertools import combinations
 from pathlib import Path
 from typing import Any, BinaryIO, Final, TypeAlias, cast
 
@@ -125,13 +124,11 @@ def refuse_same_file(inputs: Mapping[str, str], outputs: Mapping[str, str]) -> N
 
     Both map what a file is, such as ``IN``, to its name; an empty name is none, ``-`` a standard stream.
     """
-    for (first, name), (second, other) in combinations([*inputs.items(), *outputs.items()], 2):
-        if second in outputs and not {name, other} & {"", STANDARD_STREAM} and _are_same(name, other):
-            raise ServiceError(f"{first} and {second} are the same file, {name}: use another name")
-
-
-def _are_same(name: str, other: str) -> bool:
-    """Return whether two names are those of one regular file, which need not be there yet."""
-    if Path(name).exists() and Path(other).exists():
-        return Path(name).is_file() and Path(name).samefile(other)
-    return Path(name).resolve() == Path(other).resolve()
+    known: dict[Path, str] = {}
+    for what, name in [*inputs.items(), *outputs.items()]:
+        path = Path(name).resolve()
+        if name in ("", STANDARD_STREAM) or (path.exists() and not path.is_file()):
+            continue
+        if what in outputs and path in known:
+            raise ServiceError(f"{known[path]} and {what} are the same file, {path.name}: use another name")
+        known.setdefault(path, what)

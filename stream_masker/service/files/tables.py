@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import importlib
 import io
-import math
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,10 +13,10 @@ from typing import Any, BinaryIO, Final
 import orjson
 
 from stream_masker.errors import ConfigurationError, ServiceError, installation_of
-from stream_masker.pipeline.paths import JsonValue, quoted_step
+from stream_masker.pipeline.paths import JsonValue
 from stream_masker.pipeline.reasons import Reason
-from stream_masker.service.configuration.masking import ProduceSection
-from stream_masker.service.files.inputs import FileEvent, Start, delimiter_of
+from stream_masker.service.configuration.masking import CsvSection
+from stream_masker.service.files.inputs import FileEvent, Start, table_form
 from stream_masker.service.files.outputs import WriteLine
 
 MAX_ROW_LINES: Final = 1_000
@@ -37,32 +36,30 @@ _VALUES: Final = (
 class CsvTable:
     """A CSV file whose first line has the names of its columns, which are the names of the fields of its events.
 
-    ``names``: of the columns. Raises ServiceError for a file without a header, ConfigurationError if the settings of
-    ``produce`` do not fit it.
+    ``names``: of the columns. Raises ServiceError for a file without a header, ConfigurationError if the settings do
+    not fit it.
     """
 
-    def __init__(self, name: str, stream: BinaryIO, start: Start, settings: ProduceSection) -> None:
+    def __init__(self, name: str, stream: BinaryIO, start: Start, settings: CsvSection) -> None:
         """``name``: for messages."""
-        self._name, self._encoding, self._settings, self.names = name, start.encoding, settings, list[str]()
-        self.delimiter = delimiter_of(start.text)
+        self._name, self._settings, self.names = name, settings, list[str]()
+        self.delimiter, _ = table_form(start.text)
         _check_names(name, start.text, self.delimiter)
-        text = io.TextIOWrapper(stream, encoding=start.encoding, errors="surrogateescape", newline="")
+        text = io.TextIOWrapper(stream, encoding=start.encoding, newline="")
         self._reader = csv.reader(text, strict=True, delimiter=self.delimiter)
         self.names = [name.removeprefix("\ufeff") for name in self._next(1) or ()]
         if not self.names:
             raise ServiceError(f"{name} does not start with a line of column names")
         if len(set(self.names)) < len(self.names):
             raise ServiceError(f"{name}: two of its {len(self.names)} columns have the same name")
-        self._encoded(self.names, 1)
-        missing = sorted({repr(name) for name in (*settings.numbers, *settings.lists) if name not in self.names})
-        if missing:
-            raise ConfigurationError(f"produce names columns that are not in the file: {', '.join(missing)}")
+        if missing := [repr(name) for name in settings.lists if name not in self.names]:
+            raise ConfigurationError(f"csv.lists names columns that are not in the file: {', '.join(missing)}")
 
     def events(self) -> Iterator[FileEvent]:
         """Yield the rows as lines of JSON, without the header.
 
         Raises ServiceError with the number of the row if a quote is not closed, because the rows after it would be
-        lost, and for a row that is not in the encoding of the file.
+        lost; and for a file that is not in its encoding.
         """
         number = 0
         while (row := self._next(number + 1)) is not None:
@@ -77,8 +74,9 @@ class CsvTable:
             row = next(self._reader, None)
         except csv.Error as error:
             row, is_open = [""] * (len(self.names) + 1), "unexpected end" in str(error)
-        except UnicodeDecodeError:
-            raise self._wrong_encoding(number) from None
+        except UnicodeDecodeError as error:
+            remedy = "name the encoding of the file in csv.encoding, such as cp1252"
+            raise ServiceError(f"{self._name}: the text is not in {error.encoding}: {remedy}") from None
         may_span = row is not None and len(row) == len(self.names or row)
         if is_open or self._reader.line_num - start > (MAX_ROW_LINES if may_span else 1):
             raise ServiceError(
@@ -88,31 +86,15 @@ class CsvTable:
             )
         return row
 
-    def _wrong_encoding(self, number: int) -> ServiceError:
-        return ServiceError(
-            f"{self._name}, row {number:,}: the text is not in {self._encoding}: name the encoding of the "
-            "file in produce.encoding, such as cp1252"
-        )
-
-    def _encoded(self, value: JsonValue, number: int) -> bytes:
-        try:
-            return orjson.dumps(value)
-        except TypeError:
-            raise self._wrong_encoding(number) from None
-
     def _event(self, number: int, row: Sequence[str]) -> FileEvent:
         """Return the event of a row, without missing cells; or with the problem of a row that is none."""
         if len(row) != len(self.names):
             return FileEvent(number, b"", (Reason.NOT_IN_FORMAT, "the number of cells"))
         settings, cells = self._settings, zip(self.names, row, strict=True)
         event: dict[str, Any] = {name: cell for name, cell in cells if cell not in settings.null_values}
-        for name in event.keys() & settings.numbers:
-            event[name] = _number(event[name])
-            if event[name] is None:
-                return FileEvent(number, b"", (Reason.NOT_A_NUMBER, quoted_step(name)))
         for name in event.keys() & settings.lists.keys():
             event[name] = _split(event[name], settings.lists[name])
-        return FileEvent(number, self._encoded(event, number))
+        return FileEvent(number, orjson.dumps(event))
 
     @contextmanager
     def writer(self, stream: BinaryIO, columns: Collection[str]) -> Iterator[WriteLine]:
@@ -144,19 +126,6 @@ def _cell(value: JsonValue, separator: str) -> str:
     return orjson.dumps(value).decode()
 
 
-def _number(cell: str) -> int | float | None:
-    """Return the number of a cell; None if it has none, or one that JSON has not."""
-    try:
-        number = int(cell)
-    except ValueError:
-        try:
-            real = float(cell)
-        except ValueError:
-            return None
-        return real if math.isfinite(real) else None
-    return number if -(1 << 63) <= number < 1 << 64 else None
-
-
 def _check_names(name: str, head: str, delimiter: str) -> None:
     """Raise ServiceError if a cell of the first line occurs again below it, or has the form of most cells there."""
     header, *rows = [*csv.reader(head.splitlines(), delimiter=delimiter)] or [[]]
@@ -173,8 +142,7 @@ def _check_names(name: str, head: str, delimiter: str) -> None:
 
 
 class ParquetTable:
-    """A Parquet file, whose columns are the fields of its events. Values that JSON does not have, such as dates, are
-    texts in events.
+    """A Parquet file, whose columns are the fields of its events. Dates and decimals are texts in events.
 
     ``names``: of the columns. Raises ServiceError without pyarrow, or for a file that is damaged.
     """
@@ -183,31 +151,34 @@ class ParquetTable:
         """``name``: for messages."""
         try:
             self._arrow, self._parquet = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
+            self._json = importlib.import_module("pyarrow.json")
         except ModuleNotFoundError:
             raise ServiceError(f"Parquet needs pyarrow: {installation_of('parquet')}") from None
         try:
-            seekable = stream if stream.seekable() else io.BytesIO(stream.read())
-            self._file = self._parquet.ParquetFile(seekable)
+            self._file = self._parquet.ParquetFile(stream if stream.seekable() else io.BytesIO(stream.read()))
         except (OSError, self._arrow.ArrowException) as error:
             raise ServiceError(f"{name} cannot be read as Parquet ({type(error).__name__})") from None
-        self._schema = self._file.schema_arrow
-        self.names: list[str] = self._schema.names
+        self._columns: dict[str, Any] = {field.name: self._plain(field.type) for field in self._file.schema_arrow}
+        self.names = [*self._columns]
 
-    def events(self) -> Iterator[FileEvent]:
-        """Yield the rows as lines of JSON; fields without a value are left out."""
-        number = 0
-        for batch in self._file.iter_batches():
-            texts = [self._as_json(column.type) for column in batch.columns]
-            columns = [column.cast(kind) for column, kind in zip(batch.columns, texts, strict=True)]
-            for row in self._arrow.record_batch(columns, names=self.names).to_pylist():
-                number += 1
-                event = {name: cell for name, cell in row.items() if cell is not None}
-                yield FileEvent(number, orjson.dumps(event, default=str))
+    def _plain(self, kind: Any) -> Any:
+        """Return the type of a column without the encoding of its values as numbers in a dictionary."""
+        return kind.value_type if self._arrow.types.is_dictionary(kind) else kind
 
-    def _as_json(self, kind: Any) -> Any:
+    def _in_events(self, kind: Any) -> Any:
         """Return the type of a column in events: a text for dates and decimals, and otherwise its own."""
         types = self._arrow.types
         return self._arrow.string() if types.is_temporal(kind) or types.is_decimal(kind) else kind
+
+    def events(self) -> Iterator[FileEvent]:
+        """Yield the rows as lines of JSON; fields without a value are left out."""
+        shown = self._arrow.schema([(name, self._in_events(kind)) for name, kind in self._columns.items()])
+        number = 0
+        for batch in self._file.iter_batches():
+            for row in self._arrow.Table.from_batches([batch]).cast(shown).to_pylist():
+                number += 1
+                event = {name: cell for name, cell in row.items() if cell is not None}
+                yield FileEvent(number, orjson.dumps(event, default=str))
 
     @contextmanager
     def writer(self, stream: BinaryIO, columns: Mapping[str, bool]) -> Iterator[WriteLine]:
@@ -215,34 +186,28 @@ class ParquetTable:
 
         columns: the names of those to write, and whether their values become texts.
         """
-        schema = self._arrow.schema([(name, self._type(name, is_text)) for name, is_text in columns.items()])
-        rows: list[dict[str, JsonValue]] = []
-        with self._parquet.ParquetWriter(stream, schema) as file:
+        is_nested, types = self._arrow.types.is_nested, self._columns
+        texts = {name for name, is_text in columns.items() if is_text and not is_nested(types[name])}
+        types = {name: self._arrow.string() if name in texts else types[name] for name in columns}
+        written = self._arrow.schema([*types.items()])
+        read = self._arrow.schema([(name, self._in_events(kind)) for name, kind in types.items()])
+        options = self._json.ParseOptions(explicit_schema=read, unexpected_field_behavior="ignore")
+        lines: list[bytes] = []
+        with self._parquet.ParquetWriter(stream, written) as file:
+
+            def write_group() -> None:
+                try:
+                    table = self._json.read_json(io.BytesIO(b"".join(lines)), parse_options=options)
+                    file.write_table(table.select(written.names).cast(written))
+                except self._arrow.ArrowException as error:
+                    raise ServiceError(f"masked rows cannot be written as Parquet ({type(error).__name__})") from None
+                lines.clear()
 
             def add(line: bytes) -> None:
-                rows.append(orjson.loads(line))
-                if len(rows) == ROW_GROUP:
-                    file.write_table(self._table(rows, schema))
-                    rows.clear()
+                lines.append(line)
+                if len(lines) == ROW_GROUP:
+                    write_group()
 
             yield add
-            file.write_table(self._table(rows, schema))
-
-    def _type(self, name: str, is_text: bool) -> Any:
-        """Return the type of a column in the output: its own, unless its values become texts."""
-        kind = self._schema.field(name).type
-        if is_text and not self._arrow.types.is_nested(kind):
-            return self._arrow.string()
-        return kind.value_type if self._arrow.types.is_dictionary(kind) else kind
-
-    def _table(self, rows: Sequence[Mapping[str, JsonValue]], schema: Any) -> Any:
-        """Return rows as a table of a schema, whose dates and decimals are texts in the rows."""
-        arrays = []
-        for field in schema:
-            try:
-                cells = self._arrow.array([row.get(field.name) for row in rows], self._as_json(field.type))
-                arrays.append(cells.cast(field.type))
-            except self._arrow.ArrowException as error:
-                text = f"column {field.name!r} cannot be written as {field.type} ({type(error).__name__})"
-                raise ServiceError(text) from None
-        return self._arrow.table(arrays, schema=schema)
+            if lines:
+                write_group()

@@ -5,6 +5,6 @@ it on the sample.
 """
 
 from stream_masker.service.init.proposal import proposed_configuration
-from stream_masker.service.init.sample import file_sample, simulated_sample
+from stream_masker.service.init.sample import file_sample
 
-__all__ = ["file_sample", "proposed_configuration", "simulated_sample"]
+__all__ = ["file_sample", "proposed_configuration"]

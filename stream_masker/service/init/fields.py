@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 from typing import Final
 
@@ -26,7 +26,7 @@ MOST_UNIQUE: Final = 50
 """A field of more values, no two of which are equal, has no codes."""
 
 MISSING_MARKS: Final = frozenset({"NA", "N/A", "n/a", "NULL", "null", "None", "NaN", "nan", ".", "-", "?", "-9", "-99"})
-"""The texts that stand for a missing code where fewer than half of the values are one of them."""
+"""The texts that may stand for a missing code."""
 
 LEAST_PERSONS, MOST_EVENTS = 20, 50
 """Without a name of a person's id: the least number of its values, and the most events that share one on average."""
@@ -49,45 +49,35 @@ ICD9_TEXT: Final = (
 class Coding:
     """How many of a field's values are codes of an ontology, in [0, 1].
 
-    share: of whole values; exact: of ids as they stand in the ontology; prefixed: of values of which only the beginning
-    is a code; icd9: of values that are none, and look like codes of ICD-9.
+    ``share``: of all values; ``icd9``: of values that are none, and look like codes of ICD-9. ``marks``: the texts that
+    stand for missing codes, which are not among the values.
     """
 
     field: SampledField
     ontology: str
     share: float
-    exact: float
-    prefixed: float
     icd9: float
+    marks: frozenset[str]
 
     @property
     def why(self) -> str:
-        """The shares as text."""
-        more = f", and {self.prefixed:.0%} begin with one" if self.prefixed >= 0.01 else ""
-        return f"{self.share:.0%} of the values are concepts of {self.ontology}{more}"
+        """The share as text."""
+        return f"{self.share:.0%} of the values are concepts of {self.ontology}"
 
     @property
     def problem(self) -> str | None:
         """Why the field is no attribute; None if it is one."""
-        texts, others = self.field.texts, self.field.others
-        is_number, is_coded, is_icd9 = (
-            others.total() > texts.total(),
-            self.share >= LEAST_SHARE,
-            self.icd9 >= LEAST_ICD9,
-        )
+        values, is_coded, is_icd9 = self.field.values, self.share >= LEAST_SHARE, self.icd9 >= LEAST_ICD9
+        is_number = 2 * self.field.others > values.total()
         reasons = (
-            (all(map(_is_short, texts + others)), "letters or short numbers, which are no codes"),
+            (all(map(_is_short, values)), "letters or short numbers, which are no codes"),
             (is_number and is_coded, "numbers, which are codes: quote them, or read the column as text"),
             (is_number and is_icd9, f"numbers, which look like {ICD9_TEXT}, and quote them"),
             (is_number, "numbers"),
-            (len(texts) == 1, "a single value, which cannot be masked"),
-            (MOST_UNIQUE < len(texts) == texts.total(), f"{len(texts):,} values, no two of which are equal"),
+            (len(values) == 1, "a single value, which cannot be masked"),
+            (MOST_UNIQUE < len(values) == values.total(), f"{len(values):,} values, no two of which are equal"),
             (not is_coded and is_icd9, f"it looks like {ICD9_TEXT}"),
             (not is_coded, self.why),
-            (
-                self.exact < LEAST_SHARE and _is_id(self.field),
-                "it has the name of an id, and its values are no exact codes",
-            ),
         )
         return next((reason for holds, reason in reasons if holds), None)
 
@@ -97,41 +87,39 @@ def _is_short(text: str) -> bool:
 
 
 def best_coding(field: SampledField, concepts: Mapping[str, ConceptMap]) -> Coding:
-    """Return the coding of a field in the ontology that has most of its values."""
-    tested = dict(_without_marks(field.values).most_common(TESTED_VALUES))
+    """Return the coding of a field in the ontology that has most of its values.
+
+    ``MISSING_MARKS`` stand for missing codes where fewer than half of the values are one of them.
+    """
+    marks = {value for value in field.values if value.strip() in MISSING_MARKS}
+    if 2 * sum(field.values[mark] for mark in marks) >= field.values.total():
+        marks = set()
+    values = Counter({value: n for value, n in field.values.items() if value.strip() and value not in marks})
+    tested = dict(values.most_common(TESTED_VALUES))
     total, codings = max(1, sum(tested.values())), []
     for name, known in concepts.items():
-        how = Counter[str]()
-        for value, count in tested.items():
-            match = known.find(value).how
-            how[match] += count
-            how["icd9"] += count * (match in ("unknown", "ancestor") and _ICD9.fullmatch(value.strip()) is not None)
-        shares = (how["exact"] + how["normalised"], how["exact"], how["ancestor"], how["icd9"])
-        codings.append(Coding(field, name, *(number / total for number in shares)))
+        how = {value: known.find(value).how for value in tested}
+        coded = sum(count for value, count in tested.items() if how[value] in ("exact", "normalised"))
+        others = (value for value in tested if how[value] in ("unknown", "ancestor") and _ICD9.fullmatch(value.strip()))
+        icd9 = sum(tested[value] for value in others)
+        codings.append(Coding(field, name, coded / total, icd9 / total, frozenset(marks)))
     return max(codings, key=lambda coding: coding.share)
 
 
-def _without_marks(values: Counter[str]) -> Counter[str]:
-    """Return values without blanks, and without those that stand for missing ones where they are few."""
-    marks = {value for value in values if value.strip() in MISSING_MARKS}
-    are_few = 2 * sum(values[mark] for mark in marks) < values.total()
-    return Counter({v: n for v, n in values.items() if v.strip() and not (are_few and v in marks)})
-
-
-def person_id(fields: Iterable[SampledField], events: int) -> tuple[SampledField, str] | None:
-    """Return the field that has the id of a person in every event, and why; None if there is none.
+def person_id(fields: Iterable[SampledField], coded: Set[int]) -> tuple[SampledField, str] | None:
+    """Return the field that has the id of a person in every event with a code, and why; None if there is none.
 
     A name of a person's id counts most. Without one, it is the id that comes again in other events, and of which there
     are most.
     """
-    found = []
+    found, events = [], len(coded)
     for field in fields:
-        values = field.values
-        is_scalar = all(isinstance(step, NameStep) for step in compile_path(field.path).steps)
-        if field.events < events or not is_scalar or any(re.search(r"\s|\d-\d\d-\d", value) for value in values):
+        values, paths = field.values, map(compile_path, field.place.paths)
+        is_scalar = all(isinstance(step, NameStep) for path in paths for step in path.steps)
+        if not (is_scalar and field.events >= coded) or any(re.search(r"\s|\d-\d\d-\d", value) for value in values):
             continue
-        of_person = _PERSON.match("".join(map(_plain, field.place.names))) is not None
-        named = of_person and (_is_id(field) or _PERSON.fullmatch(_plain(field.place.names[-1])) is not None)
+        *_, last = names = [_plain(name) for name in field.place.names]
+        named = any((_PERSON.fullmatch(last), _is_id(field) and _PERSON.match("".join(names))))
         repeats = LEAST_PERSONS <= len(values) < events <= MOST_EVENTS * len(values)
         if named or (_is_id(field) and repeats):
             found.append((named, len(values) < events, len(values), field))

@@ -3,143 +3,168 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from copy import deepcopy
 from typing import Any, Final
 
+import orjson
 import yaml
 
 from stream_masker.core.ontology import ConceptMap, Ontology
 from stream_masker.errors import ConfigurationError, ServiceError, StatisticsError
-from stream_masker.pipeline.masker import RecordMasker
-from stream_masker.pipeline.reasons import Reason, RejectionCauses, causes_text
+from stream_masker.pipeline.fhir import PATIENT_KEY
+from stream_masker.pipeline.paths import alternatives
+from stream_masker.pipeline.reasons import Reason, RejectionCauses
 from stream_masker.service.configuration import parse_configuration
-from stream_masker.service.configuration.build import build_mechanism, build_plan
+from stream_masker.service.configuration.paths import POSITION
+from stream_masker.service.files.inputs import FileEvent
+from stream_masker.service.files.masking import FileMasking
 from stream_masker.service.init.fields import Coding, best_coding, person_id
-from stream_masker.service.init.sample import SampledField, objects_of, sampled_fields
+from stream_masker.service.init.sample import Sample, SampledField, sampled_fields, type_of
 
 DEFAULT_MIN_RECORDS: Final = 1000
-"""The default of ``calibration.min_records``. A smaller sample is proposed with a smaller number."""
-
-MOST_NAMED: Final = 20
+"""The default of ``calibration.min_records``; a smaller sample gets a smaller number."""
 
 _MISSING: Final = frozenset({Reason.MISSING, Reason.NOT_A_CODE, Reason.EMPTY})
 """The reasons of rejections for which an attribute gets ``missing: keep``."""
 
 
-def proposed_configuration(events: Iterable[bytes], ontologies: Mapping[str, str], encoding: str = "") -> str:
+def proposed_configuration(sample: Sample, ontologies: Mapping[str, str]) -> str:
     """Return a configuration as YAML for a sample of events, with the reasons as comments; no value is shown.
 
-    ``ontologies``: sources by name. ``encoding``: of the table of the events; empty for the default. Raises
-    ServiceError if no event is an object, if one is a FHIR resource, or if no field has codes.
+    ``ontologies``: sources by name. Raises ServiceError if there is no event, or if no field has codes.
     """
-    objects = [*objects_of(events)]
-    if not objects:
+    documents = sample.documents()
+    if not documents:
         raise ServiceError("the sample has no event that is a JSON object, or a row with the cells of its header")
-    found = sampled_fields(event for _, event in objects)
-    concepts = {name: _concepts(source) for name, source in ontologies.items()}
+    is_fhir, found = any(map(type_of, documents.values())), sampled_fields(documents)
+    taxonomies = {name: Ontology.load(source).taxonomy() for name, source in ontologies.items()}
+    concepts = {name: ConceptMap(taxonomy, unknown="ancestor") for name, taxonomy in taxonomies.items()}
     codings = [best_coding(field, concepts) for field in found.values()]
-    codes = [coding for coding in codings if coding.problem is None]
     reasons = _reasons(codings)
+    codes = [coding for coding in codings if coding.field.path not in reasons]
     if not codes:
-        raise ServiceError(_no_codes(reasons, len(objects), ontologies))
-    person = person_id((found[path] for path in reasons), len(objects))
-    attributes = _attributes(codes)
+        raise ServiceError(_no_codes(reasons, len(documents), ontologies, is_fhir=is_fhir))
+    coded = {number for code in codes for number in code.field.events}
+    marks = sorted({mark for code in codes for mark in code.marks}) if sample.kind == "csv" else []
+    csv = {"encoding": sample.encoding, "null_values": ["", *marks] if marks else []}
+    fields, noise_key, why = _identity([found[path] for path in reasons], coded, is_fhir=is_fhir)
+    attributes, comments = _attributes(codes, is_fhir=is_fhir)
     data: dict[str, Any] = {
-        **({"produce": {"encoding": encoding}} if encoding else {}),
+        **({"records": "fhir"} if is_fhir else {}),
+        **({"csv": {key: value for key, value in csv.items() if value}} if any(csv.values()) else {}),
         "ontologies": {code.ontology: {"source": ontologies[code.ontology]} for code in codes},
         "attributes": attributes,
-        "fields": {**({"pseudonymize": [person[0].path]} if person else {}), "unlisted": "drop"},
-        "noise_key": person[0].path if person else "position",
+        "fields": {**fields, "unlisted": "drop"},
+        "noise_key": noise_key,
     }
-    comments = dict(zip(attributes, (code.why for code in codes), strict=True))
-    comments["noise_key"] = person[1] if person else "no field is a person's id in every event"
-    if sum("[*" in attribute["path"] for attribute in attributes.values()) > 1:
-        data["mechanism"] = {"name": "semantic_noise", "correlated": False, "reference": "mean"}
-        comments["mechanism"] = "several lists of codes are masked each on its own"
-    outcome = _tried(data, [record for record, _ in objects])
-    dropped = {path: reason for path, reason in reasons.items() if path != data["noise_key"]}
-    return "\n".join(_lines(data, comments, outcome, dropped))
+    outcome = _tried(data, [_unmarked(event, marks) for event in sample.events], coded)
+    listed = {path for paths in fields.values() for path in paths}
+    dropped = {p: text for p, text in reasons.items() if listed.isdisjoint({*found[p].place.paths, found[p].reference})}
+    return "\n".join(_lines(data, {**comments, "noise_key": why}, outcome, dropped))
 
 
-def _concepts(source: str) -> ConceptMap:
-    ontology = Ontology.load(source)
-    return ConceptMap(ontology.taxonomy(), unknown="ancestor")
+def _unmarked(event: FileEvent, marks: Collection[str]) -> FileEvent:
+    """Return an event of a table without the cells that ``null_values`` leave out."""
+    if not marks or event.problem is not None:
+        return event
+    cells = orjson.loads(event.value).items()
+    return event._replace(value=orjson.dumps({name: cell for name, cell in cells if cell not in marks}))
 
 
-def _no_codes(reasons: Mapping[str, str], events: int, ontologies: Mapping[str, str]) -> str:
-    named = [f"\n  {path}: {why}" for path, why in [*reasons.items()][:MOST_NAMED]]
-    more = f"\n  and {len(reasons) - MOST_NAMED:,} more" if len(reasons) > MOST_NAMED else ""
+def _no_codes(reasons: Mapping[str, str], events: int, ontologies: Iterable[str], *, is_fhir: bool) -> str:
+    named = "".join(f"\n  {path}: {why}" for path, why in reasons.items())
+    example = ", or start from the configuration of examples/fhir-bundle" if is_fhir else ""
     return (
         f"no field of {events:,} events has codes of {', '.join(ontologies)}: name an ontology with --ontology, and "
-        f"give events with several codes; the fields are{''.join(named) or ' none'}{more}"
+        f"give events with several codes{example}; the fields are{named or ' none'}"
     )
 
 
 def _reasons(codings: Sequence[Coding]) -> dict[str, str]:
-    """Return why fields are no attributes, by path."""
-    beside = {coding.field.place.parent for coding in codings if coding.problem is None} - {""}
-    return {
-        coding.field.path: "it stands beside a code and may tell it" if coding.field.place.parent in beside else problem
-        for coding in codings
-        if (problem := coding.problem) is not None
-    }
+    """Return why fields are no attributes, by path.
+
+    Where only some codings of FHIR name their system, only those are attributes: the path of all would meet theirs.
+    """
+    codes = [coding.field.place for coding in codings if coding.problem is None]
+    beside, reasons = {place.parent for place in codes} - {""}, dict[str, str]()
+    for coding in codings:
+        place, problem = coding.field.place, coding.problem
+        if problem is not None:
+            reasons[place.path] = "it stands beside a code and may tell it" if place.parent in beside else problem
+        elif any(place.holds(other) for other in codes):
+            reasons[place.path] = "codes without a system, beside others with one: let their source name it"
+    return reasons
 
 
-def _attributes(codes: Iterable[Coding]) -> dict[str, dict[str, Any]]:
-    """Return an attribute for each code."""
-    attributes: dict[str, dict[str, Any]] = {}
+def _attributes(codes: Iterable[Coding], *, is_fhir: bool) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
+    """Return the attributes, and the reasons for them. The codes of FHIR that share an ontology are one attribute."""
+    attributes, reasons = dict[str, dict[str, Any]](), dict[str, str]()
+    names = dict[str, str]()
     for code in codes:
-        name = _attribute_name(code.field, attributes)
-        attributes[name] = {"path": code.field.path, "ontology": code.ontology}
-    return attributes
+        path, ontology = code.field.path, code.ontology
+        if is_fhir and ontology in names:
+            attributes[names[ontology]]["path"] += f" | {path}"
+            continue
+        name = names[ontology] = _attribute_name(code.field, attributes)
+        attributes[name] = {"path": path, "ontology": ontology, **({"missing": "keep"} if is_fhir else {})}
+        reasons[name] = code.why
+    return attributes, reasons
 
 
 def _attribute_name(field: SampledField, taken: Collection[str]) -> str:
     """Return a name from the path: its last name that is not ``code`` or ``coding``."""
     names = field.place.names
     telling = [name for name in names if name not in {"code", "coding", "value"} and not name.isdigit()] or names
-    name = re.sub(r"[^A-Za-z0-9_-]+", "_", telling[-1]).strip("_")[:90] or "attribute"
-    name = name if re.match(r"[A-Za-z_]", name) else f"a_{name}"
+    name = re.sub(r"^(?=[0-9-])|[^A-Za-z0-9_-]+", "_", telling[-1])[:90] or "attribute"
     return next(one for k in range(1, 1000) if (one := name if k == 1 else f"{name}_{k}") not in taken)
 
 
-def _tried(data: dict[str, Any], records: Sequence[bytes]) -> str:
-    """Adapt the policies of the attributes to a sample, and say how much of it can be masked."""
+def _identity(
+    fields: Sequence[SampledField], coded: Set[int], *, is_fhir: bool
+) -> tuple[dict[str, list[str]], str, str]:
+    """Return the treatment of ids, and the noise key with the reason for it; ``coded``: the events with a code."""
+    if is_fhir:
+        references = dict.fromkeys(field.reference for field in fields if field.reference)
+        return {"references": [*references]}, PATIENT_KEY, "the id of the patient that a message is about"
+    person = person_id(fields, coded)
+    if person is None:
+        return {}, POSITION, "no field is a person's id in every event with a code"
+    return {"pseudonymize": [*person[0].place.paths]}, person[0].path, person[1]
+
+
+def _tried(data: dict[str, Any], events: Sequence[FileEvent], coded: Collection[int]) -> str:
+    """Adapt the policies of attributes to the events with codes, and say what becomes of all events."""
+    data["calibration"], failed = {"min_records": 1}, ""
+    with_codes = [event for event in events if event.number in coded]
     try:
-        causes, error = _counted(data, records)
-        while [each for each in data["attributes"].values() if _is_remedied(each, causes)]:
-            causes, error = _counted(data, records)
+        while _is_adapted(data["attributes"], _masking(data).count(with_codes)[1].rejected):
+            continue
+        masking = _masking(data)
+        counted, totals = masking.count(events)
+        data["calibration"] = {"min_records": min(max(1, totals.masked), DEFAULT_MIN_RECORDS)}
+        masking.compute(counted, totals)
     except ConfigurationError as refused:
         return f"CHECK: this proposal cannot be used as it is: {' '.join(str(refused).split())}"
-    rejected = sum(causes.values())
-    if (usable := len(records) - rejected) < DEFAULT_MIN_RECORDS:
-        data["calibration"] = {"min_records": max(1, usable)}
-    text = f"Of the sample, {usable:,} can be masked, rejected {rejected:,}"
-    text += f" ({causes_text(causes)})." if rejected else "."
-    return text + (f" It cannot be masked by its own statistics: {error}. Give more events." if error else "")
-
-
-def _is_remedied(attribute: dict[str, Any], causes: RejectionCauses) -> bool:
-    """Let an attribute admit what it causes rejections of, step by step; return whether its policies change."""
-    before = dict(attribute)
-    reasons = {reason for reason, path in causes if path == attribute["path"]}
-    if reasons & _MISSING:
-        attribute["missing"] = "keep"
-    if Reason.UNKNOWN_CODE in reasons:
-        attribute["unknown"] = "suppress" if "unknown" in attribute else "ancestor"
-    return attribute != before
-
-
-def _counted(data: Mapping[str, Any], records: Sequence[bytes]) -> tuple[RejectionCauses, str]:
-    """Return the rejections of a sample by cause, and why its statistics cannot be computed, if they cannot."""
-    configuration = parse_configuration(data)
-    mechanism = build_mechanism(configuration)
-    counted = RecordMasker(build_plan(configuration), mechanism, bytes(32)).count(records)
-    try:
-        mechanism.compute(counted.counts, version=1)
     except StatisticsError as error:
-        return counted.causes, str(error)
-    return counted.causes, ""
+        failed = f" It cannot be masked by its own statistics: {error}. Give more events."
+    return f"Tried on the sample ({totals}).{failed}"
+
+
+def _masking(data: Mapping[str, Any]) -> FileMasking:
+    return FileMasking(parse_configuration(data), is_trial=True)
+
+
+def _is_adapted(attributes: Mapping[str, dict[str, Any]], causes: RejectionCauses) -> bool:
+    """Let attributes admit what they cause rejections of, step by step; return whether a policy has changed."""
+    before = deepcopy(attributes)
+    for attribute in attributes.values():
+        reasons = {reason for reason, path in causes if path in alternatives(attribute["path"])}
+        if reasons & _MISSING:
+            attribute["missing"] = "keep"
+        if Reason.UNKNOWN_CODE in reasons:
+            attribute["unknown"] = "suppress" if "unknown" in attribute else "ancestor"
+    return attributes != before
 
 
 def _lines(

@@ -142,7 +142,7 @@ def test_only_properties_that_are_known_to_be_no_secrets_are_shown(parse):
         assert section["properties"] == {**dict.fromkeys(HIDDEN, REDACTED), **dict.fromkeys(SHOWN, SECRET)}
 
 
-EXAMPLES = {"ontologies", "attributes", "fields", "mechanism", "noise_key", "produce", "secret"}
+EXAMPLES = {"ontologies", "attributes", "fields", "mechanism", "noise_key", "csv", "secret"}
 """Sections without defaults, or whose defaults depend on others; the example has its own values."""
 
 

@@ -41,6 +41,9 @@ def nested(path, value):
         ("calibration.keep_versions", 0, f"0 {USE} a number of at least 1"),
         ("fields.keep", "age", f"'age' {USE} a list"),
         ("fields.generalize.age.date", "week", f"'week' {USE} month or year"),
+        ("fields.generalize.age", {}, f"a mapping of 0 {USE} exactly one of width, date and characters"),
+        ("fields.generalize.age", {"width": 5, "date": "year"}, f"a mapping of 2 {USE} exactly one of width, date"),
+        ("fields.generalize.age", {"date": "year", "top": 90}, f"a mapping of 2 {USE} top only with width"),
         (
             "fields.shift.born",
             {"days": 30},

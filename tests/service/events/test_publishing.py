@@ -1,16 +1,18 @@
-"""Publishing of the events of files, with librdkafka's mock broker."""
+"""Publishing of synthetic events, with librdkafka's mock broker."""
 
 from __future__ import annotations
 
 import io
 
+import orjson
 import pytest
 from confluent_kafka import KafkaError
 from kafka_records import mock_broker, read_all
 from support.small_configuration import small_configuration
 
+from stream_masker.errors import ConfigurationError
 from stream_masker.service.configuration import parse_configuration
-from stream_masker.service.events.publishing import MAX_REPORTED_LINES, Event, PublishingSummary, paced, publish_file
+from stream_masker.service.events.publishing import PublishingSummary, paced, publish, write_events
 
 
 def configured(bootstrap, properties=None, **sections):
@@ -19,39 +21,30 @@ def configured(bootstrap, properties=None, **sections):
     return parse_configuration(small_configuration("principal", kafka=kafka, **{**kept, **sections}))
 
 
-def test_events_of_a_file_are_published_with_keys_and_malformed_ones_are_named(tmp_path):
-    file, stream = tmp_path / "events.csv", io.StringIO()
-    file.write_text("id,principal\n1,A00\n2\n3,?\n")
-    with mock_broker() as bootstrap:
-        summary = publish_file(
-            configured(bootstrap, produce={"key": "id", "null_values": ["?"]}), str(file), stream=stream
-        )
-        records = read_all(bootstrap, "discharges")
-    assert sorted((r.key, r.value) for r in records) == [(b"1", b'{"id":"1","principal":"A00"}'), (b"3", b'{"id":"3"}')]
-    assert (summary.delivered, summary.malformed, summary.failed) == (2, 1, {})
-    assert stream.getvalue().startswith("event 2: not_in_format at the number of cells")
+def events(number, **members):
+    return [{"patient": {"id": f"p{k % 7}"}, "n": k, **members} for k in range(number)]
 
 
-def test_a_full_queue_loses_no_record_and_equal_keys_stay_in_order(tmp_path):
-    file = tmp_path / "events.jsonl"
-    file.write_text("".join(f'{{"id": "{i % 7}", "n": {i}}}\n' for i in range(2_000)))
+def published(sent, properties=None):
+    """Publish events; return the summary and the records."""
     with mock_broker() as bootstrap:
-        configuration = configured(bootstrap, {"queue.buffering.max.messages": 50}, produce={"key": "id"})
-        publish_file(configuration, str(file), stream=io.StringIO())
-        records = read_all(bootstrap, "discharges")
-    assert len(records) == 2_000
+        summary = publish(sent, configured(bootstrap, properties), stream=io.StringIO())
+        return summary, read_all(bootstrap, "discharges")
+
+
+def test_a_full_queue_loses_no_record_and_equal_keys_stay_in_order():
+    summary, records = published(events(2_000), {"queue.buffering.max.messages": 50})
+    assert (summary.delivered, len(records)) == (2_000, 2_000)
+    assert all(r.key == r.json["patient"]["id"].encode() for r in records)
     for key in {r.key for r in records}:
         numbers = [r.json["n"] for r in records if r.key == key]
         assert numbers == sorted(numbers)
 
 
-def test_records_that_cannot_be_sent_are_counted_by_cause(tmp_path):
-    file = tmp_path / "events.jsonl"
-    file.write_text(f'{{"n": 1}}\n{{"n": "{"x" * 2_000}"}}\n{{"n": 2}}\n')
-    with mock_broker() as bootstrap:
-        summary = publish_file(configured(bootstrap, {"message.max.bytes": 1_000}), str(file), stream=io.StringIO())
-        assert sorted(r.json["n"] for r in read_all(bootstrap, "discharges")) == [1, 2]
-    assert (summary.sent, summary.delivered, sum(summary.failed.values())) == (3, 2, 1)
+def test_records_that_cannot_be_sent_are_counted_by_cause():
+    sent = [*events(1), *events(1, text="x" * 2_000), *events(1)]
+    summary, records = published(sent, {"message.max.bytes": 1_000})
+    assert (len(records), summary.sent, summary.delivered, sum(summary.failed.values())) == (2, 3, 2, 1)
     assert "Message size too large" in str(summary)
 
 
@@ -61,12 +54,15 @@ def test_failures_that_an_administrator_can_repair_name_the_remedy():
     assert "stream-masker topics --acls" in str(summary)
 
 
-def test_reports_of_malformed_lines_are_limited(tmp_path):
-    file, stream = tmp_path / "events.jsonl", io.StringIO()
-    file.write_text("no\n" * 50 + '{"n": 1}\n' * 10)
-    with mock_broker() as bootstrap:
-        assert publish_file(configured(bootstrap), str(file), stream=stream).delivered == 10
-    assert stream.getvalue().count("not JSON") == MAX_REPORTED_LINES
+def test_records_of_schemas_are_refused():
+    with pytest.raises(ConfigurationError, match="produce writes no records of schemas"):
+        publish(events(1), configured("none", format={"value": "confluent"}), stream=io.StringIO())
+
+
+def test_a_file_has_the_same_events_as_a_topic(tmp_path):
+    write_events(events(50), str(tmp_path / "events.jsonl"), stream=io.StringIO())
+    written = [orjson.loads(line) for line in (tmp_path / "events.jsonl").read_bytes().splitlines()]
+    assert written == events(50)
 
 
 def test_a_rate_is_kept_and_delays_are_caught_up(monkeypatch):
@@ -77,9 +73,8 @@ def test_a_rate_is_kept_and_delays_are_caught_up(monkeypatch):
         now[0] += seconds
 
     monkeypatch.setattr("time.sleep", sleep)
-    events = [Event(number, b"") for number in range(14)]
-    for sent, _ in enumerate(paced(events, 10, clock=lambda: now[0])):
+    for sent, _ in enumerate(paced(range(14), 10, clock=lambda: now[0])):
         now[0] += sent == 2
     assert slept == pytest.approx([0.1, 0.1, 0.1])
-    assert list(paced(events, None, clock=lambda: now[0])) == events
+    assert [*paced(range(14), None, clock=lambda: now[0])] == [*range(14)]
     assert len(slept) == 3

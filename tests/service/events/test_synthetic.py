@@ -1,20 +1,16 @@
-"""Synthetic events: structure, distribution, outbreak, and publishing."""
+"""Synthetic events: structure, distribution and outbreak."""
 
 from __future__ import annotations
 
-import io
 from collections import Counter
 from pathlib import Path
 
-import orjson
 import pytest
-from kafka_records import mock_broker, read_all
 from support.small_configuration import small_configuration
 
 from stream_masker.errors import ConfigurationError
 from stream_masker.service.configuration import Configuration, parse_configuration
 from stream_masker.service.configuration.build import build_taxonomies
-from stream_masker.service.events.publishing import publish, synthetic_events, write_events
 from stream_masker.service.events.synthetic import BLOCK_EVENTS, OUTBREAK_SHARE, SyntheticDischarges
 
 NESTED = {
@@ -98,7 +94,7 @@ def test_small_ontologies_with_several_parents_have_events(tmp_path: Path, links
     ("path", "records", "said"),
     [
         ("code.coding[?system=http://hl7.org/fhir/sid/icd-10-cm].code", "json", "names and one"),
-        ("Condition.code.coding[*].code", "fhir", "synthetic events are JSON, not fhir: publish events of your own"),
+        ("Condition.code.coding[*].code", "fhir", "synthetic events are JSON, not fhir: use events of your own"),
         ("dx[*]", "json", "an attribute with one value"),
     ],
 )
@@ -107,16 +103,3 @@ def test_events_that_cannot_be_generated_are_refused(path: str, records: str, sa
     configuration = configured(attributes, records=records, mechanism={"reference": "mean"})
     with pytest.raises(ConfigurationError, match=said):
         SyntheticDischarges(configuration)
-
-
-def test_file_and_topic_have_the_same_events(tmp_path: Path) -> None:
-    discharges, out = SyntheticDischarges(configured(), seed=2), tmp_path / "events.jsonl"
-    write_events(synthetic_events(discharges, 50), str(out), stream=io.StringIO())
-    written = [orjson.loads(line) for line in out.read_bytes().splitlines()]
-    with mock_broker() as bootstrap:
-        configuration = configured(kafka={"bootstrap_servers": bootstrap})
-        summary = publish(synthetic_events(discharges, 50), configuration, stream=io.StringIO())
-        records = read_all(bootstrap, "discharges")
-    assert summary.delivered == 50
-    assert sorted((r.json for r in records), key=lambda e: e["encounter_id"]) == written
-    assert all(r.key == r.json["patient"]["id"].encode() for r in records)

@@ -11,9 +11,7 @@ import orjson
 import pytest
 
 from stream_masker.errors import ServiceError
-from stream_masker.pipeline.paths import compile_path
-from stream_masker.service.configuration.masking import ProduceSection
-from stream_masker.service.events.publishing import file_events, message_key
+from stream_masker.service.configuration.masking import CsvSection
 from stream_masker.service.files.events import open_events
 
 EVENTS = [{"id": k, "text": 'a "quoted" [text], {braces}\n', "list": [[], {}, [1, 2]]} for k in range(3)]
@@ -25,7 +23,7 @@ TABLE_EVENTS = [{"id": "1", "a": "x", "b": "y"}, {"id": "2", "a": "x", "b": "z"}
 def read(path, content, **settings):
     """Write a file; return its kind and its events."""
     path.write_bytes(content)
-    with open_events(str(path), ProduceSection(**settings)) as source:
+    with open_events(str(path), CsvSection(**settings)) as source:
         return source.kind, list(source.events)
 
 
@@ -73,31 +71,22 @@ def test_other_and_incomplete_files_are_refused(tmp_path, content, message):
         return
     with pytest.raises(ServiceError, match=message):
         read(tmp_path / "a.jsonl", content)
-    with pytest.raises(ServiceError, match="No such file"), open_events(str(tmp_path / "b"), ProduceSection()):
+    with pytest.raises(ServiceError, match="No such file"), open_events(str(tmp_path / "b"), CsvSection()):
         pass
 
 
 def test_standard_input_is_recognised_too(monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(gzip.compress(orjson.dumps(EVENTS)))))
-    with open_events("-", ProduceSection()) as source:
+    with open_events("-", CsvSection()) as source:
         assert [orjson.loads(event.value) for event in source.events] == EVENTS
 
 
-def test_lines_are_published_unchanged_and_other_lines_are_reported(tmp_path):
-    content = b'{"b": 1.0,  "a": {"id": 5}}\n\n{"a": {}, "a": {"id": "x"}}\r\n{"a": \n[1]\n"text"\n{"a": "\xff"}\n'
-    (tmp_path / "a.jsonl").write_bytes(content)
-    with open_events(str(tmp_path / "a.jsonl"), ProduceSection()) as source:
-        events = list(file_events(source.events, "a.id"))
-    assert [event[1:3] for event in events if not event.problem] == [
-        (b'{"b": 1.0,  "a": {"id": 5}}', b"5"),
-        (b'{"a": {}, "a": {"id": "x"}}', b"x"),
+def test_lines_stay_as_they_are_without_blank_ones(tmp_path):
+    content = b'{"b": 1.0,  "a": {"id": 5}}\n\n{"a": {}, "a": {"id": "x"}}\r\n{"a": \n"\xff"\n'
+    _, events = read(tmp_path / "a.jsonl", content)
+    assert [event[:2] for event in events] == [
+        (1, b'{"b": 1.0,  "a": {"id": 5}}'),
+        (3, b'{"a": {}, "a": {"id": "x"}}'),
+        (4, b'{"a": '),
+        (5, b'"\xff"'),
     ]
-    assert [event.number for event in events if event.problem] == [4, 5, 6, 7]
-
-
-@pytest.mark.parametrize(
-    ("event", "key"),
-    [({"a": [{"b": "k"}]}, b"k"), ({"a": [{"b": 7}]}, b"7"), ({"a": [{"b": None}]}, None), ({"a": []}, None)],
-)
-def test_a_message_key_is_read_at_its_path(event, key):
-    assert message_key(event, compile_path("a[0].b")) == message_key(event, compile_path("a[*].b")) == key

@@ -172,7 +172,12 @@ class Transactions:
         return written
 
     def _commit(self, results: Mapping[int, Result], group: object) -> None:
-        """Write a batch in one transaction. The producer is new if the last one may have sent a request twice."""
+        """Write a batch in one transaction. The producer is new if the last one may have sent a request twice.
+
+        Offsets are sent when all records are delivered. The coordinator refuses them while it still ends the last
+        transaction or adds partitions to this one, and librdkafka sends them again only after ``retry.backoff.ms``.
+        Records are delivered when both are done: librdkafka asks for their partitions again after 20 ms.
+        """
         if self._in_doubt:
             log.info("a request of the last transaction may arrive late: the producer is initialised again")
             self.open()
@@ -182,8 +187,8 @@ class Transactions:
                 self._produce(message)
         topic = self._outputs.topics.input
         offsets = [TopicPartition(topic, number, result.offsets[-1] + 1) for number, result in results.items()]
-        self._step("offsets", lambda t: self._producer.send_offsets_to_transaction(offsets, group, t))
         self._step("flush", lambda t: _flush(self._producer, t), sequenced=True)
+        self._step("offsets", lambda t: self._producer.send_offsets_to_transaction(offsets, group, t))
         self._step("commit", self._producer.commit_transaction)
 
     def _produce(self, message: Produced) -> None:

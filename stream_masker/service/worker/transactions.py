@@ -215,9 +215,9 @@ class Transactions:
         sequence numbers; if not, note whether one of them may still be on its way. Raises _StepError if the transaction
         is to be aborted, ServiceError if Kafka refuses a producer that has none, otherwise SessionLostError.
         """
-        start, attempts = time.monotonic(), 0
+        start = time.monotonic()
         while True:
-            self._attempted, attempts = time.monotonic(), attempts + 1
+            self._attempted = time.monotonic()
             try:
                 with fatal_errors(self._producer):
                     attempt(ATTEMPT_SECONDS)
@@ -225,8 +225,7 @@ class Transactions:
                 error = failure.args[0]
                 self._in_doubt |= not sequenced
             else:
-                once = attempts == 1 and time.monotonic() - start < SENT_ONCE_SECONDS
-                self._in_doubt |= not (sequenced or once)
+                self._in_doubt |= not sequenced and time.monotonic() - start >= SENT_ONCE_SECONDS
                 return
             if abortable and not error.fatal() and error.txn_requires_abort():
                 error = _cause(self._producer, error)

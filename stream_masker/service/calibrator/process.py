@@ -84,7 +84,7 @@ def run_calibrator(configuration: Configuration, *, http_port: int | None = None
         driver = Driver(build_components(configuration), metrics, health)
         topics = configuration.topics.internal.values()
         check = partial(require_topics, configuration, topics)
-        if await_brokers(configuration, health, check, lambda s: not stop.wait(s)):
+        if await_brokers(health, check, lambda s: not stop.wait(s)):
             health.reason("start", "joining the group")
             in_time = asyncio.run(run_application(configuration, driver, stop))
             log.info("stopped")

@@ -60,7 +60,7 @@ def run_worker(
 
     masking = Masking(configuration, format_of=wire_format)
     report = WorkerReport(Metrics(registry, "worker"), health)
-    partitions = await_brokers(configuration, health, partial(check_start, configuration), running)
+    partitions = await_brokers(health, partial(check_start, configuration), running)
     if partitions is not None:
         new_worker(configuration, masking, partitions, running, report).run()
 

@@ -198,8 +198,7 @@ class Source:
                 try:
                     self._client.seek(TopicPartition(self.topic, partition, reading.done))
                 except KafkaException as failure:  # as a client that is fenced
-                    refusal = failure.args[0].str()
-                    raise SessionLostError(f"partition {partition} cannot be read again: {refusal}") from None
+                    raise SessionLostError(f"partition {partition}: {explained(failure.args[0])}") from None
 
     def take_skipped(self) -> int:
         """Return and forget the number of offsets that were deleted before they were read."""
@@ -279,7 +278,7 @@ class Source:
         """
         place, offset = TopicPartition(self.topic, committed.partition), committed.offset
         first, end = self._client.get_watermark_offsets(place, REQUEST_SECONDS)
-        start = offset if first <= offset <= end else first
+        start: int = offset if first <= offset <= end else first
         if offset >= 0:
             self._skipped += max(0, first - offset)
         self._readings[committed.partition] = _Reading(start, start)

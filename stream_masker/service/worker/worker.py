@@ -37,11 +37,8 @@ from stream_masker.service.worker.transactions import AbortedError, SessionLostE
 
 log = logging.getLogger(__name__)
 
-HOLD_SECONDS = 0.2
-"""Seconds between two looks for statistics while there are none."""
-
-FORMAT_RETRY_SECONDS = 2.0
-"""Seconds between two attempts to mask a batch while its format is unavailable."""
+HOLD_SECONDS = 0.5
+"""Seconds between two looks for statistics while there are none, or for the format of a batch while that is away."""
 
 WAIT_SECONDS = 1.0
 """Seconds after which a wait for a commit records a heartbeat and polls the group."""
@@ -242,7 +239,8 @@ class _Session:
             self._running(HOLD_SECONDS)
             return
         self._is_stale = False
-        start, messages = time.monotonic(), source.read(self._is_committing)
+        start, pending = time.monotonic(), self._pending
+        messages = source.read(lambda: pending is not None and not pending.future.done())
         self._results = self._mask(messages) if self._running() else {}
         self._settle(source.poll)
         failure, self._failure = self._failure, None
@@ -263,9 +261,6 @@ class _Session:
             self._windows.drop(self._source.assigned)
         self._source.roll_back()
 
-    def _is_committing(self) -> bool:
-        return self._pending is not None and not self._pending.future.done()
-
     def _mask(self, messages: Mapping[int, list[Message]]) -> dict[int, Result]:
         """Mask messages by partition; nothing after a pause if the format of the records is not available.
 
@@ -282,7 +277,7 @@ class _Session:
         except FormatUnavailableError as error:
             self._report.format_unavailable(str(error))
             self._is_stale = True
-            self._running(FORMAT_RETRY_SECONDS)
+            self._running(HOLD_SECONDS)
             return {}
         if results:
             self._report.format_unavailable(None)
@@ -303,12 +298,11 @@ class _Session:
 
     def _end(self, pending: _Pending) -> None:
         """Note the end of a commit, or that it has none."""
-        failure: BaseException | None = SessionLostError("a transaction does not end in time")
-        if pending.future.done():
-            failure = pending.future.exception()
+        future = pending.future
+        failure = future.exception() if future.done() else SessionLostError("a transaction does not end in time")
         if failure is None:
             self._source.commit({partition: one.offsets[-1] + 1 for partition, one in pending.results.items()})
-            self._report.committed(pending.future.result(), time.monotonic() - pending.start)
+            self._report.committed(future.result(), time.monotonic() - pending.start)
             return
         aborted = isinstance(failure, AbortedError)
         self._report.ended(TransactionOutcome.ABORTED if aborted else TransactionOutcome.UNKNOWN)

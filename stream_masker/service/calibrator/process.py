@@ -29,8 +29,7 @@ from stream_masker.service.calibrator.bootstrap import CalibratorComponents, bui
 from stream_masker.service.calibrator.calibration import Calibration
 from stream_masker.service.calibrator.metrics import initialise_counters
 from stream_masker.service.configuration import Configuration
-from stream_masker.service.kafka.access import calibrator_group
-from stream_masker.service.kafka.clients import PropertyValue, await_brokers, credentials
+from stream_masker.service.kafka.clients import PropertyValue, await_brokers, calibrator_group, credentials
 from stream_masker.service.kafka.reader import SINGLE_PARTITION, StoppedError, require_topics
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.http import HttpServer

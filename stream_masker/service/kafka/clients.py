@@ -1,4 +1,4 @@
-"""Clients from the configuration, and whether a broker answers them.
+"""Clients from the configuration, their groups and transactional ids, and whether a broker answers them.
 
 All clients are librdkafka's, except two: kafka-python creates topics, and Faust runs the calibrator. ``credentials``
 translates the properties for these.
@@ -18,6 +18,7 @@ from confluent_kafka.admin import AdminClient
 
 from stream_masker.errors import ConfigurationError
 from stream_masker.service.configuration.model import Configuration
+from stream_masker.service.configuration.service import TopicsSection
 from stream_masker.service.kafka.errors import ALLOW, NoBrokerError, connection_problem, explained, is_refusal
 from stream_masker.service.observability.health import Health
 
@@ -63,14 +64,14 @@ PRODUCER_BYTES: Final = 1_000_000
 MAX_VERSION_BYTES: Final = 64 * 1024 * 1024
 """The largest statistics version, which is one message."""
 
-BROKERS = "brokers"
-"""The component of ``Health`` whose reason says that no broker answers."""
-
 ANSWER_SECONDS = 2.0
 """Seconds in which a broker has to answer a request for metadata."""
 
 PAUSE_SECONDS = 1.0
 """Seconds between two attempts of a process that starts to find a broker."""
+
+READER_GROUP = "stream-masker-reader"
+"""The name that consumers of single partitions give as their group; they join none."""
 
 NO_TOPIC = "?"
 """A name that no topic can have, so that a request about it creates none, and needs no access to any."""
@@ -81,6 +82,21 @@ def confluent_properties(configuration: Configuration) -> ClientProperties:
     section = configuration.kafka
     default = {"reconnect.backoff.max.ms": RECONNECT_MS}
     return {**default, **section.properties, "bootstrap.servers": section.bootstrap_servers}
+
+
+def consumer_group_id(configuration: Configuration) -> str:
+    """Return the consumer group of all workers of one input: ``group.id`` if configured, else a name of its own."""
+    return str(configuration.kafka.properties.get("group.id", f"stream-masker.{configuration.topics.input}"))
+
+
+def calibrator_group(configuration: Configuration) -> str:
+    """Return the consumer group of all calibrators of a calibration topic; one member is active."""
+    return f"{configuration.topics.calibration}.calibrator"
+
+
+def publisher_id(topics: TopicsSection) -> str:
+    """Return the transactional id that all publishers of a statistics topic share."""
+    return f"{topics.statistics}.publisher"
 
 
 def check_properties(configuration: Configuration) -> None:
@@ -170,10 +186,10 @@ def await_brokers(health: Health, check: Callable[[], T], pause: Callable[[float
                 raise
             reason = f"no broker answers: {explained(failure.args[0])}"
         else:
-            health.reason(BROKERS, None)
+            health.reason("brokers", None)
             return found
         log.warning("%s; trying again", reason)
-        health.reason(BROKERS, reason)
+        health.reason("brokers", reason)
         if not pause(PAUSE_SECONDS):
             return None
 

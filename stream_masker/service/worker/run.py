@@ -17,13 +17,13 @@ from stream_masker.pipeline.records import Block
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.secret import read_secret, secret_id, topic_seal
 from stream_masker.service.formats import wire_format
-from stream_masker.service.kafka.access import consumer_group_id, transactional_id_prefix
 from stream_masker.service.kafka.clients import (
     ClientProperties,
     await_brokers,
     confluent_properties,
     connect_consumer,
     connect_producer,
+    consumer_group_id,
 )
 from stream_masker.service.kafka.reader import POLL_TIMEOUT_SECONDS, connect_reader, read_to_end, require_topics
 from stream_masker.service.masking import Masking
@@ -154,7 +154,7 @@ def transactional_id(configuration: Configuration) -> str:
     Two workers must never share an id.
     """
     instance = configuration.worker.instance or f"{socket.gethostname()}-{threading.get_native_id()}"
-    return transactional_id_prefix(configuration) + instance
+    return f"{consumer_group_id(configuration)}.{instance}"
 
 
 def consumer_properties(configuration: Configuration) -> ClientProperties:

@@ -12,8 +12,7 @@ from support.small_configuration import small_configuration
 
 from stream_masker.errors import ConfigurationError
 from stream_masker.service.configuration import Configuration, parse_configuration
-from stream_masker.service.kafka.access import consumer_group_id
-from stream_masker.service.kafka.clients import connect_consumer, connect_producer
+from stream_masker.service.kafka.clients import connect_consumer, connect_producer, consumer_group_id
 from stream_masker.service.worker.run import consumer_properties, producer_properties, transactional_id
 
 NO_BROKER = "127.0.0.1:1"

@@ -15,14 +15,16 @@ TOPIC = "in"
 class FakeMessage:
     """A message of ``size`` bytes; with ``error``, the end of a partition or a failure."""
 
-    def __init__(self, partition: int, offset: int, size: int = 10, *, error: KafkaError | None = None) -> None:
-        self.location, self.size, self.failure = (partition, offset), size, error
+    def __init__(
+        self, partition: int, offset: int, size: int = 10, *, error: KafkaError | None = None, topic: str | None = TOPIC
+    ) -> None:
+        self.location, self.size, self.failure, self.of = (partition, offset), size, error, topic
 
     def error(self) -> KafkaError | None:
         return self.failure
 
-    def topic(self) -> str:
-        return TOPIC
+    def topic(self) -> str | None:
+        return self.of
 
     def partition(self) -> int:
         return self.location[0]

@@ -240,12 +240,13 @@ class Source:
         return added
 
     def _handle(self, message: Message) -> None:
-        """Handle an event of the client."""
+        """Handle an event of the client. After an error of no partition, librdkafka may never read some of them again:
+        it does not repeat a request for committed offsets that the coordinator has refused."""
         error, reading = message.error(), self._readings.get(message.partition(), _Reading())
         if error.code() == KafkaError._PARTITION_EOF:
             reading.end, reading.error = message.offset(), None
-        elif error.code() in {KafkaError._FATAL, KafkaError._AUTO_OFFSET_RESET}:
-            self._failure = f"partition {message.partition()} cannot be read on: {error.str()}"
+        elif message.topic() is None or error.code() in {KafkaError._FATAL, KafkaError._AUTO_OFFSET_RESET}:
+            self._failure = f"the input cannot be read on: {explained(error)}"
         else:
             reading.error = f"at offset {message.offset()}: {explained(error)}"
             log.warning("reading partition %d: %s", message.partition(), explained(error))
@@ -258,7 +259,7 @@ class Source:
         self._readings |= {partition: _Reading() for partition in assigned}
         client.incremental_assign(self._starts(assigned))
         self._member = client.memberid()
-        log.info("assigned partitions %s, now %s", _text(assigned), _text(self._readings))
+        log.info("assigned partitions %s, now %s", sorted(assigned), sorted(self._readings))
 
     def _starts(self, partitions: Iterable[int]) -> list[TopicPartition]:
         """Return partitions with the offsets to read them from: the client's own if no broker tells them in time."""
@@ -268,16 +269,21 @@ class Source:
                 if one.error is None:
                     starts[one.partition] = self._start(one)
         except KafkaException as failure:
-            log.warning("requesting the offsets to read from: %s", failure.args[0].str())
+            log.warning("requesting the committed offsets: %s", failure.args[0].str())
         return [TopicPartition(self.topic, *place) for place in starts.items()]
 
     def _start(self, committed: TopicPartition) -> int:
         """Return where a partition is read from: the committed offset if it is in the topic, otherwise its beginning.
 
-        What retention has deleted behind the committed offset is counted.
+        What retention has deleted behind the committed offset is counted, if a broker tells the bounds in time.
         """
         place, offset = TopicPartition(self.topic, committed.partition), committed.offset
-        first, end = self._client.get_watermark_offsets(place, REQUEST_SECONDS)
+        try:
+            first, end = self._client.get_watermark_offsets(place, REQUEST_SECONDS)
+        except KafkaException:
+            if offset < 0:
+                return int(OFFSET_STORED)
+            first = end = offset
         start: int = offset if first <= offset <= end else first
         if offset >= 0:
             self._skipped += max(0, first - offset)
@@ -292,8 +298,4 @@ class Source:
             self._readings.pop(partition, None)
             self._batch.pop(partition, None)
         client.incremental_unassign(partitions)
-        log.info("gave back partitions %s, now %s", _text(gone), _text(self._readings))
-
-
-def _text(partitions: Iterable[int]) -> str:
-    return ", ".join(map(str, sorted(partitions))) or "none"
+        log.info("gave back partitions %s, now %s", sorted(gone), sorted(self._readings))

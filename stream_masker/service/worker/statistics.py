@@ -42,8 +42,7 @@ class ActiveStatistics:
         on_refused: Callable[[RefusalCause], None] = lambda _: None,
     ) -> None:
         """Read the topic of ``seal``, which has this number of ``partitions``, from its beginning."""
-        self._client, self.masking, self._secret_id = client, masking, secret_id
-        self._on_refused = on_refused
+        self._client, self.masking, self._secret_id, self._on_refused = client, masking, secret_id, on_refused
         self.version = self._newest = self._published = self.refusals = 0
         self.refused: str | None = None
         self._unauthentic: RefusalCause | None = None

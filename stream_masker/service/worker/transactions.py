@@ -174,9 +174,8 @@ class Transactions:
     def _commit(self, results: Mapping[int, Result], group: object) -> None:
         """Write a batch in one transaction. The producer is new if the last one may have sent a request twice.
 
-        Offsets are sent when all records are delivered. The coordinator refuses them while it still ends the last
-        transaction or adds partitions to this one, and librdkafka sends them again only after ``retry.backoff.ms``.
-        Records are delivered when both are done: librdkafka asks for their partitions again after 20 ms.
+        While it ends the last transaction or adds partitions, the coordinator refuses partitions, which librdkafka adds
+        again after 20 ms, and offsets, which it sends again after ``retry.backoff.ms``: so these follow the records.
         """
         if self._in_doubt:
             log.info("a request of the last transaction may arrive late: the producer is initialised again")

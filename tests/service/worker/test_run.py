@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import socket
 from pathlib import Path
 
 import pytest
@@ -26,16 +25,6 @@ def test_the_command_waits_for_a_broker_and_reports_it(tmp_path: Path) -> None:
     worker.signal(signal.SIGINT)
     worker.process.join(60)
     assert worker.process.exitcode == 0
-
-
-def test_the_command_reports_that_its_port_is_taken(tmp_path: Path) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
-        done = service(NO_BROKER, tmp_path).command("worker", code=2, http={"port": port})
-    assert f"127.0.0.1:{port}" in done.stderr
-    assert "http.port" in done.stderr
 
 
 def with_properties(**properties: object) -> Configuration:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 from confluent_kafka import KafkaError
-from consumer import FakeClient, FakeMessage, source_of
+from consumer import TOPIC, FakeClient, FakeMessage, source_of
 
 from stream_masker.service.worker.source import FILLING_SECONDS, IDLE_SECONDS, Limits, Source
 from stream_masker.service.worker.transactions import SessionLostError
@@ -32,8 +32,8 @@ def deliver(client: FakeClient, partition: int, *numbers: int) -> None:
     client.events.extend(FakeMessage(partition, number) for number in numbers)
 
 
-def failed(code: int, partition: int, offset: int) -> FakeMessage:
-    return FakeMessage(partition, offset, error=KafkaError(code, "failed"))
+def failed(code: int, partition: int, offset: int, topic: str | None = TOPIC) -> FakeMessage:
+    return FakeMessage(partition, offset, error=KafkaError(code, "failed"), topic=topic)
 
 
 def test_partitions_are_read_from_their_committed_offsets_and_deleted_ones_are_counted(
@@ -62,13 +62,16 @@ def test_only_the_member_that_the_partitions_were_assigned_to_may_commit(client:
     assert source.group() is None
 
 
-@pytest.mark.parametrize("code", [KafkaError._FATAL, KafkaError._AUTO_OFFSET_RESET])
+@pytest.mark.parametrize(
+    ("code", "topic"),
+    [(KafkaError._FATAL, TOPIC), (KafkaError._AUTO_OFFSET_RESET, TOPIC), (KafkaError.NOT_COORDINATOR, None)],
+)
 def test_an_error_after_which_the_client_does_not_go_on_ends_the_session(
-    client: FakeClient, source: Source, code: int
+    client: FakeClient, source: Source, code: int, topic: str | None
 ) -> None:
     """The next session finds out where a partition begins whose next offset has been deleted."""
     client.assign(0)
-    client.events = [failed(code, 0, 0)]
+    client.events = [failed(code, 0, 0, topic)]
     with pytest.raises(SessionLostError):
         source.read(lambda: False)
 

@@ -109,10 +109,9 @@ PROBLEMS = [
     ),
     _table(
         "Reasons of processes",
-        "Why processes are not ready, and why workers hold their input.",
-        ("instance", "component", "reason"),
+        "Why processes are not ready; /readyz says more.",
+        ("instance", "component"),
         not_ready=f"{aggregated('max', 'not_ready_because', 'instance', 'component')} > 0",
-        held=f"{aggregated('max', 'held_because', 'instance', 'reason')} > 0",
     ),
 ]
 
@@ -131,8 +130,8 @@ RECORDS = [
     ),
     _lines(
         "Lag",
-        "Uncommitted records: of all partitions, and of the one that is most behind.",
-        {"all partitions": aggregated("sum", LAG), "most behind": aggregated("max", LAG)},
+        "Uncommitted records: of all workers, and of the one that is most behind.",
+        {"all workers": aggregated("sum", LAG), "most behind": aggregated("max", LAG)},
         limits=[(THRESHOLDS["lag"], "orange")],
     ),
     _lines(

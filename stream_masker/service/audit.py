@@ -43,7 +43,7 @@ from stream_masker.service.kafka.reader import (
     require_topics,
 )
 from stream_masker.service.masking import Masking
-from stream_masker.service.worker.groups import headers_of, to_inputs
+from stream_masker.service.worker.source import headers_of, to_inputs
 
 MARKERS = 20
 """Offsets that are read for each record that is shown: those of transactions' markers hold no record."""

@@ -19,10 +19,10 @@ import json
 import signal
 import threading
 import time
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, TypeAlias
 
 import orjson
 
@@ -35,14 +35,11 @@ from stream_masker.service.configuration.model import Configuration
 REGISTRY_TIMEOUT_SECONDS: Final = 5.0
 """The timeout of a request; a failed one is repeated by the process, not by the client, so that it can stop."""
 
-LATEST_SECONDS: Final = 60
-"""Seconds after which the latest version of a subject is looked up again."""
-
 CACHED_SCHEMAS: Final = 10_000
 """The number of schemas, and of ids that the registry does not know, that are remembered."""
 
-UNKNOWN_ID, UNKNOWN_SUBJECT, ANSWERED = (40403,), range(40400, 40500), ()
-"""The registry's error codes for an id and for a subject that it does not have, and for nothing."""
+UNKNOWN_ID: Final = 40403
+"""The registry's error code for an id that it does not have."""
 
 CONFIRM_SECONDS: Final = 1.0
 """Seconds between the registry's first answer that it does not know an id, and the second question."""
@@ -108,14 +105,9 @@ def _header(number: int) -> bytes:
     return b"\x00" + number.to_bytes(4, "big")
 
 
-class Serde(NamedTuple):
-    """The serde of one schema. Its functions raise RecordRejectedError.
-
-    decode: returns a record as JSON or as a document, and what encodes another one like it; encode: encodes a document.
-    """
-
-    decode: Callable[[bytes], tuple[Any, Write]]
-    encode: Write
+Serde: TypeAlias = Callable[[bytes], tuple[Any, Write]]
+"""Decodes a record of one schema: returns it as JSON or as a document, and what encodes another one like it. Both raise
+RecordRejectedError."""
 
 
 def avro_serde(client: Any, number: int, schema: Any) -> Serde:
@@ -135,7 +127,7 @@ def avro_serde(client: Any, number: int, schema: Any) -> Serde:
         with _rejecting(Reason.NOT_IN_FORMAT):
             return _read_py.schemaless_reader(io.BytesIO(value[HEADER_BYTES:]), parsed), encode
 
-    return Serde(decode, encode)
+    return decode
 
 
 def _parse_avro(client: Any, schema: Any, named: dict[str, Any]) -> Any:
@@ -162,14 +154,14 @@ def json_serde(client: Any, number: int, schema: Any) -> Serde:
         with _rejecting(Reason.SCHEMA_MISMATCH):
             return bytes(write(document))
 
-    return Serde(lambda value: (value[HEADER_BYTES:], encode), encode)
+    return lambda value: (value[HEADER_BYTES:], encode)
 
 
 def protobuf_serde(client: Any, number: int, schema: Any) -> Serde:
     """Return the serde of a Protobuf schema, which may have several message types.
 
-    A record names its own type by indexes; ``Serde.encode`` writes the first one. Documents are the canonical JSON of
-    messages. Names that the schema does not have are not written.
+    A record names its own type by indexes. Documents are the canonical JSON of messages. Names that the schema does not
+    have are not written.
     """
     from confluent_kafka.schema_registry.serde import SchemaId
     from google.protobuf.descriptor_pool import DescriptorPool
@@ -192,7 +184,7 @@ def protobuf_serde(client: Any, number: int, schema: Any) -> Serde:
             message = _message_type(file, header.message_indexes).FromString(payload.read())
             return MessageToDict(message, preserving_proto_field_name=True), partial(encode, header.message_indexes)
 
-    return Serde(decode, partial(encode, [0]))
+    return decode
 
 
 def _message_type(file: Any, indexes: Iterable[int]) -> Any:
@@ -236,14 +228,14 @@ SERDES: Final[Mapping[str, Callable[[Any, int, Any], Serde]]] = {
 class ConfluentFormat(RecordFormat):
     """Values, and with ``keys`` also message keys, in the Confluent wire format.
 
-    client: of the registry at ``url``; output: the topic with whose latest schemas masked records are written; empty
-    for the schemas that they came with. Each schema is looked up once.
+    client: of the registry at ``url``. Masked records are written with the schemas that they came with. Each schema is
+    looked up once.
     """
 
-    def __init__(self, client: Any, url: str, *, output: str = "", keys: bool = False) -> None:
+    def __init__(self, client: Any, url: str, *, keys: bool = False) -> None:
         from cachetools import TTLCache
 
-        self._client, self._url, self._output, self.decodes_keys = client, url, output, keys
+        self._client, self._url, self.decodes_keys = client, url, keys
         self._serdes: dict[int, Serde | None] = {}
         self._unknown: Any = TTLCache(CACHED_SCHEMAS, UNKNOWN_SECONDS)
 
@@ -260,45 +252,30 @@ class ConfluentFormat(RecordFormat):
             self._unknown.update({number: None for number in missing if not self._has(number)})
 
     def decode(self, value: bytes) -> tuple[Any, Write]:
-        """Return a record, and what encodes it once it is masked."""
-        return self._decode(value, "value")
+        """Return a record, and what encodes it once it is masked, by the schema that it begins with."""
+        if (number := schema_id(value)) is None:
+            raise RecordRejectedError(Reason.NOT_IN_FORMAT)
+        if number not in self._serdes:
+            self.prepare([value])
+        if (serde := self._serdes.get(number)) is None:
+            raise RecordRejectedError(Reason.UNKNOWN_SCHEMA)
+        return serde(value)
 
     def decode_key(self, key: bytes) -> tuple[Any, Write]:
         """Return a key, and what encodes it once it is masked."""
-        return self._decode(key, "key")
-
-    def _decode(self, data: bytes, part: str) -> tuple[Any, Write]:
-        document, encode = self._serde(data).decode(data)
-        return document, self._latest(f"{self._output}-{part}").encode if self._output else encode
-
-    def _serde(self, data: bytes) -> Serde:
-        """Return the serde of the schema that a record begins with."""
-        if (number := schema_id(data)) is None:
-            raise RecordRejectedError(Reason.NOT_IN_FORMAT)
-        if number not in self._serdes:
-            self.prepare([data])
-        if (serde := self._serdes.get(number)) is None:
-            raise RecordRejectedError(Reason.UNKNOWN_SCHEMA)
-        return serde
-
-    def _latest(self, subject: str) -> Serde:
-        """Return the serde of a subject's latest version, which may be ``LATEST_SECONDS`` old."""
-        latest = self._ask(UNKNOWN_SUBJECT, self._client.get_latest_version, subject)
-        if latest is not None and latest.schema_id not in self._serdes:
-            self._has(latest.schema_id)
-        if latest is not None and (serde := self._serdes.get(latest.schema_id)) is not None:
-            return serde
-        raise self._unavailable(f"has no usable schema of the subject {subject}: register it")
+        return self.decode(key)
 
     def _has(self, number: int) -> bool:
         """Look up a schema and build its serde. Return False if the registry says that it does not have it."""
-        schema = self._ask(UNKNOWN_ID, self._client.get_schema, number)
+        schema = self._ask(self._client.get_schema, number)
         if schema is None:
             return False
         kind, rules, serde = SERDES.get(schema.schema_type), schema.rule_set, None
         if kind is not None and not (rules and (rules.domain_rules or getattr(rules, "encoding_rules", None))):
             form = "serialized" if schema.schema_type == PROTOBUF else None
-            schema = self._ask(ANSWERED, self._client.get_schema, number, None, form)
+            schema = self._ask(self._client.get_schema, number, None, form)
+            if schema is None:
+                return False
             self._ask_for_references(schema, form)
             with suppress(Exception):
                 serde = kind(self._client, number, schema)
@@ -308,25 +285,22 @@ class ConfluentFormat(RecordFormat):
     def _ask_for_references(self, schema: Any, form: str | None) -> None:
         """Look up what a schema's serde needs, so that it sends no requests: the client keeps it."""
         for reference in schema.references or ():
-            registered = self._ask(ANSWERED, self._client.get_version, reference.subject, reference.version, True, form)
+            registered = self._ask(self._client.get_version, reference.subject, reference.version, True, form)
             self._ask_for_references(registered.schema, form)
 
-    def _ask(self, unknown: Container[int], request: Callable[..., Any], *arguments: Any) -> Any:
-        """Return the registry's answer, and None for its error codes ``unknown``. Raises FormatUnavailableError."""
+    def _ask(self, request: Callable[..., Any], *arguments: Any) -> Any:
+        """Return the registry's answer; None for an id that it does not have. Raises FormatUnavailableError."""
         from confluent_kafka.schema_registry import SchemaRegistryError
 
         try:
             return request(*arguments)
         except SchemaRegistryError as error:
-            if error.http_status_code == 404 and error.error_code in unknown:
+            if error.http_status_code == 404 and error.error_code == UNKNOWN_ID:
                 return None
             problem = f"fails ({error.http_status_code}): check format.registry, and the proxies before it"
         except Exception as error:  # noqa: BLE001
             problem = f"cannot be reached ({type(error).__name__})"
-        raise self._unavailable(problem)
-
-    def _unavailable(self, problem: str) -> FormatUnavailableError:
-        return FormatUnavailableError(f"the schema registry at {self._url} {problem}")
+        raise FormatUnavailableError(f"the schema registry at {self._url} {problem}")
 
 
 def connect_registry(configuration: Configuration) -> Any:
@@ -346,7 +320,6 @@ def connect_registry(configuration: Configuration) -> Any:
         "timeout": REGISTRY_TIMEOUT_SECONDS,
         "max.retries": 0,
         "cache.capacity": CACHED_SCHEMAS,
-        "cache.latest.ttl.sec": LATEST_SECONDS,
         **section.properties,
     }
     try:
@@ -364,8 +337,8 @@ def wire_format(configuration: Configuration) -> RecordFormat | None:
     section = configuration.format
     if section.value == "json":
         return file_format(configuration)
-    client, output = connect_registry(configuration), configuration.topics.output if section.write == "latest" else ""
-    return ConfluentFormat(client, section.registry.url, output=output, keys=section.key == "confluent")
+    client = connect_registry(configuration)
+    return ConfluentFormat(client, section.registry.url, keys=section.key == "confluent")
 
 
 def file_format(configuration: Configuration) -> RecordFormat | None:

@@ -28,7 +28,6 @@ RESULTS = {
     "mask": ((*CONFIG, "events.jsonl", "out.jsonl"), {"masked", "rejected", "sentences"}),
     "calibrate": ((*CONFIG, "events.jsonl", "-o", "snapshot.json"), {"records", "sentences"}),
     "evaluate": ((*CONFIG, *SHORT, "events.jsonl"), {"measurements", "records"}),
-    "topics": ((*CONFIG, "--acls"), {"access"}),
     "worker": ((*CONFIG, "--http-port", "0"), {"time", "level", "logger", "message"}),
     "calibrator": ((*CONFIG, "--http-port", "0"), {"time", "level", "logger", "message"}),
     "produce": ((*CONFIG, "--synthetic", "10", "--out", "simulated.jsonl"), {"events", "file"}),
@@ -40,7 +39,7 @@ RESULTS = {
 }
 """The arguments of each command, and keys of its result."""
 
-WITH_KAFKA = {"audit"}
+WITH_KAFKA = {"audit", "topics"}
 """The commands whose tests need Kafka."""
 
 

@@ -26,11 +26,11 @@ WORKER, CALIBRATOR = (metric("build_info", JOB, process=one) for one in ("worker
 BROKERS, TRANSACTIONS, STATISTICS = (
     metric("not_ready_because", JOB, component=one) for one in ("brokers", "transactions", "statistics")
 )
-HELD = metric("held_because", JOB, reason="none_published")
+VERSION = metric("statistics_version", JOB)
 IN, MASKED = (metric(f"records_{one}_total", JOB) for one in ("in", "masked"))
 REJECTED = metric("records_rejected_total", JOB, reason="missing")
 UNCHANGED, PRIOR = (metric(name, JOB, attribute="principal") for name in ("unchanged_share", "risk_prior"))
-LAG = metric("consumer_lag", JOB, topic="discharges", partition="0")
+LAG = metric("consumer_lag", JOB)
 SKIPPED = metric("records_skipped_total", JOB)
 AGE, LIMITS, WITHHELD = (
     metric(name, JOB) for name in ("statistics_age_seconds", "risk_limits_crossed", "statistics_withheld_total")
@@ -42,11 +42,12 @@ FORGED = metric("messages_refused_total", JOB, topic="statistics", cause="forged
 
 WORKING: Series = {
     **dict.fromkeys((WORKER, CALIBRATOR), f"1x{MINUTES}"),
-    **dict.fromkeys((BROKERS, TRANSACTIONS, HELD, BASELINE, EXPECTED, LIMITS), f"0x{MINUTES}"),
+    **dict.fromkeys((BROKERS, TRANSACTIONS, BASELINE, EXPECTED, LIMITS), f"0x{MINUTES}"),
     **dict.fromkeys((IN, MASKED), f"0+60000x{MINUTES}"),
     REJECTED: f"0+60x{MINUTES}",
     UNCHANGED: f"0.5x{MINUTES}",
     LAG: f"500 900 500x{MINUTES}",
+    VERSION: f"3x{MINUTES}",
     SKIPPED: f"12x{MINUTES}",
     AGE: f"60x{MINUTES}",
     PRIOR: f"0.1x{MINUTES}",
@@ -61,7 +62,7 @@ OTHER_ENDED = {selector.replace(JOB, OTHER): text for selector, text in BOTH.ite
 IN_WARDS = {metric("build_info", WARDS, JOB, process=one): ENDED for one in ("worker", "calibrator")}
 
 FIRING: Mapping[str, list[Series]] = {
-    "NotMasking": [{HELD: f"1x{MINUTES}"}, {IN: f"90000x{MINUTES}", LAG: f"500+0x{MINUTES}"}],
+    "NotMasking": [{VERSION: f"0x{MINUTES}"}, {IN: f"90000x{MINUTES}", LAG: f"500+0x{MINUTES}"}],
     "NoWorker": [
         {WORKER: ENDED},
         BOTH,
@@ -87,7 +88,7 @@ FIRING: Mapping[str, list[Series]] = {
 
 SILENT: Mapping[str, list[Series]] = {
     **{name: [{}] for name in ("RecordsSkipped", "RiskOverLimit", "StatisticsWithheld", "MessagesRefused")},
-    "NotMasking": [{HELD: f"0x{MINUTES - 3} 1x3"}, {IN: f"90000x{MINUTES}", LAG: f"0x{MINUTES}"}],
+    "NotMasking": [{VERSION: f"3x{MINUTES - 3} 0x3"}, {IN: f"90000x{MINUTES}", LAG: f"0x{MINUTES}"}],
     "NoWorker": [{WORKER: f"1x{MINUTES - 3} _ 1 1"}],
     "NoCalibrator": [{CALIBRATOR: f"1x{MINUTES - 3} _ 1 1"}],
     "NoBroker": [{BROKERS: f"0x{MINUTES - 3} 1 0 0"}, {TRANSACTIONS: f"1x{MINUTES}"}],

@@ -53,7 +53,7 @@ def test_missing_acls_are_named_with_their_remedy(
     here.create()
     said = run(here, arguments, secured_kafka.scram("eve"))
     assert "the user 'eve' may not use the topics " in said
-    assert said.endswith("`stream-masker topics --acls` prints the access that each user needs")
+    assert said.endswith("docs/kafka.md lists the access that each user needs")
 
 
 @each_check

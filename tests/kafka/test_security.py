@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from kafka_records import write
-from secured_kafka import SERVICE_USERS, SecuredKafka, password, write_certificates
+from secured_kafka import SERVICE_USERS, SecuredKafka, documented_access, password, write_certificates
 from service import Service, ids, service, value
 
 RECORDS = 300
@@ -26,9 +26,9 @@ def here(secured_kafka: SecuredKafka, tmp_path: Path) -> Iterator[Service]:
 
 
 @pytest.fixture
-def printed(here: Service) -> list[str]:
-    """The lines that ``topics --acls`` prints."""
-    return here.command("topics", "--acls").stdout.splitlines()
+def rules(here: Service) -> list[str]:
+    """The access that the documentation lists, for the topics of the test."""
+    return documented_access(here.topics)
 
 
 def access(properties: dict[str, str]) -> dict[str, Any]:
@@ -38,10 +38,10 @@ def access(properties: dict[str, str]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("method", ["scram", pytest.param("mutual_tls", marks=pytest.mark.scheduled)])
-def test_each_principal_needs_only_the_access_that_topics_prints(
-    secured_kafka: SecuredKafka, here: Service, printed: list[str], method: str
+def test_each_principal_needs_only_the_access_that_is_documented(
+    secured_kafka: SecuredKafka, here: Service, rules: list[str], method: str
 ) -> None:
-    secured_kafka.allow(printed)
+    secured_kafka.allow(rules)
     credentials = {"scram": secured_kafka.scram, "mutual_tls": secured_kafka.mutual_tls}[method]
     here.data["calibration"] = {"min_records": 100, "every_records": 100, "every_seconds": 1}
     producer = Producer({**credentials(PRODUCER), "log_level": 0})
@@ -61,10 +61,10 @@ def test_each_principal_needs_only_the_access_that_topics_prints(
 
 
 def test_no_principal_can_use_the_topics_of_another(
-    secured_kafka: SecuredKafka, here: Service, printed: list[str]
+    secured_kafka: SecuredKafka, here: Service, rules: list[str]
 ) -> None:
-    secured_kafka.allow(printed)
-    group = next(line.split()[2] for line in printed if line.split()[:2] == ["worker", "group"])
+    secured_kafka.allow(rules)
+    group = next(line.split()[2] for line in rules if line.split()[:2] == ["worker", "group"])
     consumer = Consumer({**secured_kafka.scram(WORKER), "group.id": group, "log_level": 0})
     consumer.assign([TopicPartition(here.topics["output"], 0, 0)])
     assert consumer.poll(20).error().code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
@@ -84,14 +84,14 @@ def refusal(properties: dict[str, str], topic: str) -> bool:
 
 
 def test_the_log_names_what_a_worker_may_not_write(
-    secured_kafka: SecuredKafka, here: Service, printed: list[str]
+    secured_kafka: SecuredKafka, here: Service, rules: list[str]
 ) -> None:
     here.publish()
     write(here.bootstrap, here.topics["input"], [{"value": b'{"id": 1, "first": "Z99"}', "partition": 0}])
     described = lambda line: line.replace(" Write", " Describe")  # noqa: E731
-    secured_kafka.allow(described(line) if here.topics["rejected"] in line else line for line in printed)
+    secured_kafka.allow(described(line) if here.topics["rejected"] in line else line for line in rules)
     worker = here.start("worker", kafka=access(secured_kafka.scram(WORKER)))
-    worker.wait(lambda: "`stream-masker topics --acls` prints the access that each user needs" in worker.log, "the log")
+    worker.wait(lambda: "docs/kafka.md lists the access that each user needs" in worker.log, "the log")
     assert f'Failed to add partition "{here.topics["rejected"]}" [0] to transaction' in worker.log
 
 
@@ -106,6 +106,6 @@ def test_wrong_credentials_are_one_message_with_its_remedy(
     files = {"certificate": pair, "authority": {"ca.location": others / "ca.pem"}}[wrong]
     changes = {f"ssl.{name}": str(path) for name, path in files.items()}
     printed = here.command("worker", code=1, kafka=access({**secured_kafka.mutual_tls(WORKER), **changes}))
-    [message] = (line for line in printed.stderr.splitlines() if line.startswith("Error: "))
+    [message] = (line for line in rules.stderr.splitlines() if line.startswith("Error: "))
     assert "check security.protocol, ssl.ca.location, and the client's ssl.certificate.location" in message
     assert "Traceback" not in printed.output

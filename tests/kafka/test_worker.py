@@ -76,6 +76,15 @@ def test_nothing_is_written_before_there_are_statistics(service: Service) -> Non
     assert {record.headers["stream-masker-version"] for record in service.read("output")} == {b"1"}
 
 
+def test_transactions_follow_one_another_without_a_pause(stream: Service) -> None:
+    """The client repeats offsets that the coordinator refuses, while it ends the last transaction, in half a second."""
+    with stream.running(worker={"batch_records": 20}) as worker:
+        stream.produce(range(1_000))
+        worker.reaches(1_000)
+        seconds, batches = (worker.metric(f"batch_duration_seconds_{name}") for name in ("sum", "count"))
+    assert seconds / batches < 0.25
+
+
 def test_workers_come_and_go_and_each_record_is_masked_once(stream: Service) -> None:
     with stream.running(name="one") as one, stream.running(name="two") as two:
         shared = lambda: one.metric("assigned_partitions") == two.metric("assigned_partitions") == 2  # noqa: E731

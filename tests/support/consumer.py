@@ -7,8 +7,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from stream_masker.service.worker.groups import Limits
-from stream_masker.service.worker.source import Source
+from stream_masker.service.worker.source import Limits, Source
 
 TOPIC = "in"
 
@@ -16,14 +15,16 @@ TOPIC = "in"
 class FakeMessage:
     """A message of ``size`` bytes; with ``error``, the end of a partition or a failure."""
 
-    def __init__(self, partition: int, offset: int, size: int = 10, *, error: KafkaError | None = None) -> None:
-        self.location, self.size, self.failure = (partition, offset), size, error
+    def __init__(
+        self, partition: int, offset: int, size: int = 10, *, error: KafkaError | None = None, topic: str | None = TOPIC
+    ) -> None:
+        self.location, self.size, self.failure, self.of = (partition, offset), size, error, topic
 
     def error(self) -> KafkaError | None:
         return self.failure
 
-    def topic(self) -> str:
-        return TOPIC
+    def topic(self) -> str | None:
+        return self.of
 
     def partition(self) -> int:
         return self.location[0]
@@ -55,11 +56,10 @@ class FakeClient:
         self.events: list[FakeMessage] = []
         self.callbacks: dict[str, Callable[..., None]] = {}
         self.member = "one"
-        self.paused: set[int] = set()
         self.seeks: list[tuple[int, int]] = []
         self.committed_offsets: dict[int, int] = {}
         self.watermarks: dict[int, tuple[int, int]] = {}
-        self.seek_failures = 0
+        self.refuses_seeks = False
 
     def subscribe(self, topics, **callbacks) -> None:
         self.callbacks = callbacks
@@ -69,9 +69,6 @@ class FakeClient:
 
     def revoke(self, *numbers: int) -> None:
         self.callbacks["on_revoke"](self, at(*numbers))
-
-    def lose(self, *numbers: int) -> None:
-        self.callbacks["on_lost"](self, at(*numbers))
 
     def consume(self, num_messages: int, timeout: float) -> list[FakeMessage]:
         self.now += 0.05
@@ -84,15 +81,8 @@ class FakeClient:
     def incremental_unassign(self, partitions) -> None:
         """Nothing is kept of an assignment."""
 
-    def pause(self, partitions) -> None:
-        self.paused |= {p.partition for p in partitions}
-
-    def resume(self, partitions) -> None:
-        self.paused -= {p.partition for p in partitions}
-
     def seek(self, partition) -> None:
-        if self.seek_failures:
-            self.seek_failures -= 1
+        if self.refuses_seeks:
             raise KafkaException(KafkaError(KafkaError._STATE, "erroneous state"))
         self.seeks.append((partition.partition, partition.offset))
 

@@ -25,7 +25,7 @@ from stream_masker.service.calibrator.metrics import set_risk_metrics
 from stream_masker.service.configuration import Configuration, load_configuration
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.metrics import Metrics, ProcessName, process_registry
-from stream_masker.service.worker.report import TransactionOutcome, WorkerReport
+from stream_masker.service.worker.worker import TransactionOutcome, WorkerReport
 
 ATTRIBUTES = ("one", "two")
 CONCEPTS = ("secret-a", "secret-b", "secret-c", "secret-d", "B20")
@@ -72,12 +72,12 @@ def worker_metrics() -> RecordingMetrics:
     metrics = RecordingMetrics("worker")
     report: Any = WorkerReport(metrics, Health())
     report.refused_message(RefusalCause.FORGED)
-    report.statistics(SimpleNamespace(version=3, refusals=1, refused="version 4", held=None, age=1.0))
+    report.statistics(SimpleNamespace(version=3, refusals=1, problem="version 4", age=1.0))
     source = {
         "topic": "discharges",
         "unreadable": {},
         "take_skipped": lambda: 2,
-        "lag": lambda: dict.fromkeys(PARTITIONS, 7),
+        "lag": lambda: 7,
     }
     report.partitions(SimpleNamespace(assigned=set(PARTITIONS), **source))
     outcomes = [*(Masked(n, b"{}", None, [], 1) for n in range(8)), Rejected(8, Reason.UNKNOWN_CODE)]

@@ -134,8 +134,6 @@ class RegistryServer:
             match urlsplit(path).path.strip("/").split("/"):
                 case ["schemas", "ids", number]:
                     return 200, self.client.get_schema(int(number)).to_dict()
-                case ["subjects", subject, "versions", "latest"]:
-                    return 200, self.client.get_latest_version(unquote(subject)).to_dict()
                 case ["subjects", subject, "versions", version]:
                     return 200, self.client.get_version(unquote(subject), int(version)).to_dict()
         except SchemaRegistryError as error:

@@ -7,7 +7,7 @@ clients, and plaintext for administrators, who are anonymous super users.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,9 +28,13 @@ from confluent_kafka.admin import (
 from kafka_broker import LOOPBACK, Cluster, free_ports, running
 from polling import wait
 
+from stream_masker.service.configuration.service import TopicsSection
+
+ROOT = Path(__file__).resolve().parents[2]
+ROW = r"^\| (worker|calibrator|producer|reader) \| (\S+) \| (.+) \| (.+) \|$"
 SERVICE_USERS = ("stream-masker-worker", "stream-masker-calibrator", "stream-masker-producer", "stream-masker-reader")
 USERS = (*SERVICE_USERS, "ada", "eve")
-"""A user for each role of ``topics --acls``, and two users without any access."""
+"""A user for each role that the documentation gives access to, and two users without any access."""
 
 EVERY = AclBindingFilter(
     ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY
@@ -87,7 +91,7 @@ class SecuredKafka:
         }
 
     def allow(self, lines: Iterable[str]) -> None:
-        """Add the access rules of the lines that ``topics --acls`` prints."""
+        """Add the access rules of the lines of ``documented_access``."""
         self.add(binding for line in lines for binding in acl_bindings(line))
 
     def add(self, bindings: Iterable[AclBinding]) -> None:
@@ -96,6 +100,21 @@ class SecuredKafka:
         for future in admin.create_acls(list(added)).values():
             future.result(20)
         wait(lambda: added <= set(admin.describe_acls(EVERY).result(20)), "the access rules")
+
+
+def documented_access(topics: Mapping[str, str]) -> list[str]:
+    """Return the documentation's table of access as lines of role, resource, name and operations.
+
+    ``topics``: the names, by role, that take the place of the default ones.
+    """
+    actual = {getattr(TopicsSection(), role): name for role, name in topics.items()}
+    default = re.compile("|".join(map(re.escape, sorted(actual, key=len, reverse=True))))
+    section = (ROOT / "docs" / "kafka.md").read_text().partition("### Access\n")[2].partition("\n#")[0]
+    lines = []
+    for role, resource, names, operations in re.findall(ROW, section, re.MULTILINE):
+        for name in re.findall("`(.+?)`", names):
+            lines.append(f"{role} {resource} {default.sub(lambda found: actual[found[0]], name)} {operations}")
+    return lines
 
 
 def acl_bindings(line: str) -> Iterator[AclBinding]:

@@ -24,11 +24,10 @@ from stream_masker.pipeline.masker import GroupTooSmallError
 from stream_masker.pipeline.records import Inputs, Masked, Result
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.metrics import Metrics
-from stream_masker.service.worker.groups import Limits, MicroWindows
-from stream_masker.service.worker.report import WorkerReport
-from stream_masker.service.worker.source import Source
+from stream_masker.service.worker.groups import MicroWindows
+from stream_masker.service.worker.source import Limits, Source
 from stream_masker.service.worker.transactions import AbortedError, SessionLostError
-from stream_masker.service.worker.worker import Clients, Worker
+from stream_masker.service.worker.worker import Clients, Worker, WorkerReport
 
 PARTITIONS = 3
 RECORDS = 200
@@ -147,13 +146,12 @@ class SimulatedConsumer(FakeClient):
         return current or self.read(num_messages)
 
     def read(self, limit: int) -> list[FakeMessage]:
-        """Some of the next records of the assigned partitions that are not paused; none in quiet periods."""
+        """Some of the next records of the assigned partitions; none in quiet periods."""
         found: list[FakeMessage] = []
         self.quiet = 10 if self.random.random() < 0.05 else max(0, self.quiet - 1)
         if self.quiet:
             return found
-        unpaused = sorted(self.next.keys() - self.paused)
-        for partition in self.random.sample(unpaused, len(unpaused)):
+        for partition in self.random.sample(sorted(self.next), len(self.next)):
             start = self.next[partition]
             end = min(RECORDS, start + self.random.choice([0, 1, 3]), start + limit - len(found))
             found += [FakeMessage(partition, offset) for offset in range(start, end)]
@@ -165,7 +163,7 @@ class SimulatedConsumer(FakeClient):
         if self.removed:
             self.removed = False
             if self.next:
-                self.lose(*sorted(self.next))
+                FakeClient.revoke(self, *sorted(self.next))
                 assert self.simulation.pending is None, "a commit is pending after a loss"
         if self.random.random() < 0.2:
             self.broker.resolve()
@@ -357,8 +355,8 @@ class Simulation:
         return not self.stop.is_set()
 
     def _worker(self) -> Worker:
-        statistics: Any = SimpleNamespace(version=1, refused=None, refusals=0, held=None, age=0.0)
+        statistics: Any = SimpleNamespace(version=1, problem=None, refusals=0, age=0.0)
         statistics.masking = SimpleNamespace(masker=SimulatedMasker(self.random))
         statistics.poll = statistics.close = lambda: None
-        report = WorkerReport(self.metrics, Health(), lambda: self.now)
+        report = WorkerReport(self.metrics, Health())
         return Worker(connect=self.connect, statistics=statistics, running=self.running, report=report)

@@ -36,13 +36,13 @@ from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.build import build_mechanism, build_plan, build_risk_limits, noise_levels
 from stream_masker.service.configuration.secret import read_secret, secret_id, topic_seal
 from stream_masker.service.formats import wire_format
-from stream_masker.service.kafka.access import publisher_id
 from stream_masker.service.kafka.clients import (
     MAX_VERSION_BYTES,
     SENT_ONCE_SECONDS,
     confluent_properties,
     connect_producer,
     fatal_errors,
+    publisher_id,
 )
 from stream_masker.service.kafka.reader import (
     POLL_TIMEOUT_SECONDS,

@@ -29,8 +29,7 @@ from stream_masker.service.calibrator.bootstrap import CalibratorComponents, bui
 from stream_masker.service.calibrator.calibration import Calibration
 from stream_masker.service.calibrator.metrics import initialise_counters
 from stream_masker.service.configuration import Configuration
-from stream_masker.service.kafka.access import calibrator_group
-from stream_masker.service.kafka.clients import PropertyValue, await_brokers, credentials
+from stream_masker.service.kafka.clients import PropertyValue, await_brokers, calibrator_group, credentials
 from stream_masker.service.kafka.reader import SINGLE_PARTITION, StoppedError, require_topics
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.http import HttpServer
@@ -83,7 +82,7 @@ def run_calibrator(configuration: Configuration, *, http_port: int | None = None
         driver = Driver(build_components(configuration), metrics, health)
         topics = configuration.topics.internal.values()
         check = partial(require_topics, configuration, topics)
-        if await_brokers(configuration, health, check, lambda s: not stop.wait(s)):
+        if await_brokers(health, check, lambda s: not stop.wait(s)):
             health.reason("start", "joining the group")
             in_time = asyncio.run(run_application(configuration, driver, stop))
             log.info("stopped")

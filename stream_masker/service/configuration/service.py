@@ -134,9 +134,6 @@ class FormatSection(Section):
     key: Literal["plain", "confluent"] = "plain"
     """The format of message keys: bytes (`plain`), or the Confluent wire format (`confluent`). Only `message.key:
     pseudonymize` depends on it: it replaces the texts and numbers in a key."""
-    write: Literal["input", "latest"] = "input"
-    """The schema that masked records are written with: the one that they came with (`input`), or the latest one of the
-    subject `OUTPUT-value` (`latest`), for masked records that do not fit the former."""
     registry: RegistrySection = RegistrySection()
 
 

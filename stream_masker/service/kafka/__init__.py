@@ -1,6 +1,5 @@
 """Access to Kafka, shared by all processes.
 
 ``clients`` makes librdkafka's clients from the configuration, and ``errors`` explains their errors. ``reader`` reads
-single partitions. ``access`` has the names of groups and transactional ids, and the access that each process needs.
-``topics`` checks and creates the topics by kafka-python.
+single partitions. ``topics`` checks and creates the topics by kafka-python.
 """

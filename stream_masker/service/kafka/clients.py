@@ -1,4 +1,4 @@
-"""Clients from the configuration, and whether a broker answers them.
+"""Clients from the configuration, their groups and transactional ids, and whether a broker answers them.
 
 All clients are librdkafka's, except two: kafka-python creates topics, and Faust runs the calibrator. ``credentials``
 translates the properties for these.
@@ -18,16 +18,9 @@ from confluent_kafka.admin import AdminClient
 
 from stream_masker.errors import ConfigurationError
 from stream_masker.service.configuration.model import Configuration
-from stream_masker.service.kafka.errors import (
-    ALLOW,
-    CHECK_ADDRESS,
-    NoBrokerError,
-    connection_problem,
-    explained,
-    is_refusal,
-)
+from stream_masker.service.configuration.service import TopicsSection
+from stream_masker.service.kafka.errors import ALLOW, NoBrokerError, connection_problem, explained, is_refusal
 from stream_masker.service.observability.health import Health
-from stream_masker.service.process import in_background
 
 T = TypeVar("T")
 
@@ -71,16 +64,14 @@ PRODUCER_BYTES: Final = 1_000_000
 MAX_VERSION_BYTES: Final = 64 * 1024 * 1024
 """The largest statistics version, which is one message."""
 
-BROKERS = "brokers"
-"""The component of ``Health`` whose reason says that no broker answers."""
-
 ANSWER_SECONDS = 2.0
 """Seconds in which a broker has to answer a request for metadata."""
 
-WATCH_SECONDS = 1.0
-LOST_REQUESTS = 2
-"""The seconds between two requests for metadata, and the number of requests in a row without an answer after which a
-running process is not ready. A reconnection takes less."""
+PAUSE_SECONDS = 1.0
+"""Seconds between two attempts of a process that starts to find a broker."""
+
+READER_GROUP = "stream-masker-reader"
+"""The name that consumers of single partitions give as their group; they join none."""
 
 NO_TOPIC = "?"
 """A name that no topic can have, so that a request about it creates none, and needs no access to any."""
@@ -91,6 +82,21 @@ def confluent_properties(configuration: Configuration) -> ClientProperties:
     section = configuration.kafka
     default = {"reconnect.backoff.max.ms": RECONNECT_MS}
     return {**default, **section.properties, "bootstrap.servers": section.bootstrap_servers}
+
+
+def consumer_group_id(configuration: Configuration) -> str:
+    """Return the consumer group of all workers of one input: ``group.id`` if configured, else a name of its own."""
+    return str(configuration.kafka.properties.get("group.id", f"stream-masker.{configuration.topics.input}"))
+
+
+def calibrator_group(configuration: Configuration) -> str:
+    """Return the consumer group of all calibrators of a calibration topic; one member is active."""
+    return f"{configuration.topics.calibration}.calibrator"
+
+
+def publisher_id(topics: TopicsSection) -> str:
+    """Return the transactional id that all publishers of a statistics topic share."""
+    return f"{topics.statistics}.publisher"
 
 
 def check_properties(configuration: Configuration) -> None:
@@ -145,24 +151,30 @@ def require_broker(properties: ClientProperties, *, seconds: float = 10.0) -> No
     """Raise ServiceError if no broker answers within some seconds, at once if it refuses the credentials.
 
     ``properties``: of a librdkafka client. NoBrokerError is raised if it may pass by itself, ConfigurationError for
-    properties that librdkafka refuses.
+    properties that librdkafka refuses. A broker answers if it sends metadata: other requests wait for the controller,
+    which not every cluster names.
     """
     causes: list[KafkaError] = []
-    client, deadline = _probe(properties, causes.append), time.monotonic() + seconds
-    while (failure := _unanswered(client)) is not None:
-        refusals = [*filter(is_refusal, causes)]
-        if refusals or time.monotonic() > deadline:
-            others = (cause for cause in reversed(causes) if cause.code() != KafkaError._ALL_BROKERS_DOWN)
-            raise connection_problem((*refusals, *others, failure)[0], properties["bootstrap.servers"])
+    client = _client(AdminClient, {**properties, "log_level": 0, "error_cb": causes.append})
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            client.list_topics(NO_TOPIC, timeout=ANSWER_SECONDS)
+        except KafkaException as failure:
+            client.poll(0)
+            refusals = [*filter(is_refusal, causes)]
+            if refusals or time.monotonic() > deadline:
+                others = (cause for cause in reversed(causes) if cause.code() != KafkaError._ALL_BROKERS_DOWN)
+                first = (*refusals, *others, failure.args[0])[0]
+                raise connection_problem(first, properties["bootstrap.servers"]) from None
+        else:
+            return
 
 
-def await_brokers(
-    configuration: Configuration, health: Health, check: Callable[[], T], pause: Callable[[float], bool]
-) -> T | None:
+def await_brokers(health: Health, check: Callable[[], T], pause: Callable[[float], bool]) -> T | None:
     """Return what ``check`` returns as soon as a broker answers; None when ``pause`` returns False.
 
-    Until then ``health`` has the reason, and again whenever no broker answers later. What will not pass by itself is
-    raised.
+    Until then ``health`` has the reason. What will not pass by itself is raised.
     """
     while True:
         try:
@@ -174,51 +186,15 @@ def await_brokers(
                 raise
             reason = f"no broker answers: {explained(failure.args[0])}"
         else:
-            in_background(lambda: _watch_brokers(configuration, health), name="brokers")
+            health.reason("brokers", None)
             return found
         log.warning("%s; trying again", reason)
-        health.reason(BROKERS, reason)
-        if not pause(WATCH_SECONDS):
+        health.reason("brokers", reason)
+        if not pause(PAUSE_SECONDS):
             return None
 
 
-def _watch_brokers(configuration: Configuration, health: Health) -> None:
-    """Report in ``health`` whether a broker answers, from a small request at intervals, until the process ends.
-
-    The state of a connection does not tell: that to a broker that hangs stays open, and librdkafka gives up a request
-    only after ``socket.timeout.ms``, which is a minute by default.
-    """
-    client, lost = _probe(confluent_properties(configuration), lambda _: None), 0
-    reason = f"no broker answers at {configuration.kafka.bootstrap_servers}: {CHECK_ADDRESS}"
-    while True:
-        lost = 0 if _unanswered(client) is None else lost + 1
-        health.reason(BROKERS, reason if lost >= LOST_REQUESTS else None)
-        time.sleep(WATCH_SECONDS)
-
-
-def _probe(properties: ClientProperties, on_error: Callable[[KafkaError], None]) -> AdminClient:
-    """Return a client that logs nothing."""
-    client: AdminClient = _client(AdminClient, {**properties, "log_level": 0, "error_cb": on_error})
-    return client
-
-
-def _unanswered(client: AdminClient) -> KafkaError | None:
-    """Request metadata from any broker and serve the callbacks; return the error if none answers in time.
-
-    Other requests wait for the controller, which not every cluster names.
-    """
-    try:
-        client.list_topics(NO_TOPIC, timeout=ANSWER_SECONDS)
-    except KafkaException as failure:
-        error: KafkaError = failure.args[0]
-        return error
-    finally:
-        client.poll(0)
-    return None
-
-
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-LIBRDKAFKA_ONLY: Final = {"ssl.certificate.pem", "ssl.key.pem", "ssl.keystore.location", "ssl.crl.location"}
 
 
 def credentials(properties: Mapping[str, PropertyValue]) -> dict[str, Any]:
@@ -241,8 +217,6 @@ def credentials(properties: Mapping[str, PropertyValue]) -> dict[str, Any]:
 
 def _ssl_context(text: Mapping[str, str]) -> ssl.SSLContext:
     """Return the context for ``ssl.*``. Certificates and host names are verified unless the properties disable it."""
-    for name in LIBRDKAFKA_ONLY & text.keys():
-        raise ConfigurationError(f"kafka.properties.{name} is supported by librdkafka only: use files of PEM")
     try:
         context = ssl.create_default_context(cafile=text.get("ssl.ca.location"), cadata=text.get("ssl.ca.pem"))
         if (certificate := text.get("ssl.certificate.location")) is not None:

@@ -14,7 +14,7 @@ CHECK_TLS = (
     "kafka.properties"
 )
 CHECK_ADDRESS = "check that the broker runs, kafka.bootstrap_servers, and security.protocol in kafka.properties"
-ALLOW = "`stream-masker topics --acls` prints the access that each user needs"
+ALLOW = "docs/kafka.md lists the access that each user needs"
 CREATE_TOPICS = "`stream-masker topics` creates them"
 CHECK_INSTANCE = "another process may use the same worker.instance: give each worker its own"
 

@@ -13,9 +13,9 @@ from stream_masker.errors import ServiceError
 from stream_masker.pipeline.seal import RefusalCause, SealError, TopicSeal
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.secret import topic_seal
-from stream_masker.service.kafka.access import READER_GROUP
 from stream_masker.service.kafka.clients import (
     ANSWER_SECONDS,
+    READER_GROUP,
     confluent_properties,
     connect_consumer,
     require_broker,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable
 
@@ -13,7 +12,8 @@ STARTING = "start"
 
 
 class Health:
-    """The liveness and readiness of a process, written by its loops in any thread and read by the HTTP server.
+    """The liveness and readiness of a process, written by its loops in any thread and read by the HTTP server: in steps
+    that no other thread interrupts.
 
     Alive: starting, or the loop recorded a heartbeat within the last ``stale_after`` seconds. Ready: alive, and no
     component has a reason against it. Notes report problems that do not affect readiness.
@@ -23,7 +23,6 @@ class Health:
 
     def __init__(self, *, stale_after: float = 60.0, clock: Callable[[], float] = time.monotonic) -> None:
         self._stale_after, self._clock, self._beat = stale_after, clock, clock()
-        self._lock = threading.Lock()
         self._reasons: dict[str, str | None] = {STARTING: "starting"}
         self._notes: dict[str, str | None] = {}
         self._on_reason: Callable[[str, bool], object] = lambda _component, _blocks: None
@@ -35,14 +34,12 @@ class Health:
 
     def reason(self, component: str, text: str | None) -> None:
         """Set the reason why a component is not ready; None if it is ready."""
-        with self._lock:
-            self._reasons = {**self._reasons, component: text}
+        self._reasons[component] = text
         self._on_reason(component, text is not None)
 
     def note(self, component: str, text: str | None) -> None:
         """Set a note about a problem of a component that is ready; None if there is no problem."""
-        with self._lock:
-            self._notes = {**self._notes, component: text}
+        self._notes[component] = text
 
     def watch(self, on_reason: Callable[[str, bool], object]) -> None:
         """Call ``on_reason`` with each component that reports, and whether it is why the process is not ready."""
@@ -59,12 +56,12 @@ class Health:
     def reasons(self) -> tuple[str, ...]:
         """The reasons why the process is not ready; empty if it is ready."""
         stale = () if self.alive else ("the main loop is not running",)
-        return stale + tuple(text for text in self._reasons.values() if text is not None)
+        return stale + tuple(text for text in [*self._reasons.values()] if text is not None)
 
     @property
     def notes(self) -> tuple[str, ...]:
         """The problems that do not affect readiness."""
-        return tuple(text for text in self._notes.values() if text is not None)
+        return tuple(text for text in [*self._notes.values()] if text is not None)
 
     def page(self) -> str:
         """Return the state as lines of text: version, readiness with its reasons, notes, and the statistics in use."""

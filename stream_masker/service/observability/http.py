@@ -13,7 +13,6 @@ import socketserver
 import ssl
 import threading
 from collections.abc import Iterable
-from contextlib import suppress
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
@@ -86,7 +85,7 @@ class HttpServer:
 
     def _answer(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         method, path = environ["REQUEST_METHOD"], str(environ.get("PATH_INFO", "/"))
-        if method not in ("GET", "HEAD"):
+        if method != "GET":
             status, content = HTTPStatus.METHOD_NOT_ALLOWED, b"use GET\n"
         elif path not in PROBES and not self._allows(str(environ.get("HTTP_AUTHORIZATION", ""))):
             status, content = HTTPStatus.UNAUTHORIZED, b"send the token of http.token as Bearer\n"
@@ -95,7 +94,7 @@ class HttpServer:
         kind = "application/json" if path in PROBES else CONTENT_TYPE_LATEST if path == "/metrics" else TEXT
         headers = [("Content-Type", kind), ("Content-Length", str(len(content))), ("Cache-Control", "no-store")]
         start_response(f"{status.value} {status.phrase}", headers)
-        return [b"" if method == "HEAD" else content]
+        return [content]
 
     def _resource(self, path: str) -> tuple[HTTPStatus, bytes]:
         """Return the status and the content of a path."""
@@ -142,19 +141,7 @@ class _Server(socketserver.ThreadingMixIn, WSGIServer):
 
 
 class _Handler(WSGIRequestHandler):
-    def handle(self) -> None:
-        """Answer one request, in a limited time."""
-        limit = threading.Timer(CONNECTION_SECONDS, self._end)
-        limit.daemon = True
-        limit.start()
-        try:
-            super().handle()
-        finally:
-            limit.cancel()
-
-    def _end(self) -> None:
-        with suppress(OSError):
-            self.connection.shutdown(socket.SHUT_RDWR)
+    timeout = CONNECTION_SECONDS
 
     def log_message(self, format: str, *args: Any) -> None:
         """Log requests at debug level."""

@@ -26,9 +26,6 @@ from stream_masker.service.kafka.errors import explained
 REPEAT_SECONDS = 60.0
 """The minimum time between two lines with the same cause."""
 
-MAX_CAUSES = 256
-"""The maximum number of causes that are remembered; beyond it, all are forgotten."""
-
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
 _DIGITS = re.compile(r"[0-9]+")
@@ -55,8 +52,6 @@ class RepeatFilter:
             return False
         if dropped:
             record.msg, record.args = "%s (%d more like this one)", (text, dropped)
-        if len(self._causes) >= MAX_CAUSES:
-            self._causes.clear()
         self._causes[key] = now + REPEAT_SECONDS, 0
         return True
 

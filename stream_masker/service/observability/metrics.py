@@ -78,9 +78,8 @@ WORKER_METRICS = _declared(
     ("codes_unknown_total", Counter, "attribute outcome", "Unknown codes: suppressed, or generalized to a known one."),
     ("batch_duration_seconds", Histogram, "", "Time to mask, write and commit a batch, in seconds."),
     ("transactions_total", Counter, "outcome", "Transactions by outcome: committed, aborted or unknown."),
-    ("held_because", Gauge, "reason", "1 for the reason why the worker holds its input, 0 for all others."),
     ("assigned_partitions", Gauge, "", "Number of input partitions assigned to the worker."),
-    ("consumer_lag", Gauge, "topic partition", "Uncommitted records of an assigned partition."),
+    ("consumer_lag", Gauge, "", "Uncommitted records of the assigned partitions."),
 )
 
 SHARED_METRICS = _declared(

@@ -17,24 +17,23 @@ from stream_masker.pipeline.records import Block
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.secret import read_secret, secret_id, topic_seal
 from stream_masker.service.formats import wire_format
-from stream_masker.service.kafka.access import consumer_group_id, transactional_id_prefix
 from stream_masker.service.kafka.clients import (
     ClientProperties,
     await_brokers,
     confluent_properties,
     connect_consumer,
     connect_producer,
+    consumer_group_id,
 )
 from stream_masker.service.kafka.reader import POLL_TIMEOUT_SECONDS, connect_reader, read_to_end, require_topics
 from stream_masker.service.masking import Masking
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.metrics import Metrics
-from stream_masker.service.worker.groups import Limits, MicroWindows
-from stream_masker.service.worker.report import WorkerReport
-from stream_masker.service.worker.source import Source
+from stream_masker.service.worker.groups import MicroWindows
+from stream_masker.service.worker.source import Limits, Source
 from stream_masker.service.worker.statistics import ActiveStatistics
 from stream_masker.service.worker.transactions import Outputs, Transactions
-from stream_masker.service.worker.worker import Clients, Worker
+from stream_masker.service.worker.worker import Clients, Worker, WorkerReport
 
 WORKER_TRANSACTION_MS = 20_000
 """The default transaction timeout: committed readers wait at most this long for the transaction of a dead worker."""
@@ -61,7 +60,7 @@ def run_worker(
 
     masking = Masking(configuration, format_of=wire_format)
     report = WorkerReport(Metrics(registry, "worker"), health)
-    partitions = await_brokers(configuration, health, partial(check_start, configuration), running)
+    partitions = await_brokers(health, partial(check_start, configuration), running)
     if partitions is not None:
         new_worker(configuration, masking, partitions, running, report).run()
 
@@ -69,42 +68,29 @@ def run_worker(
 def check_start(configuration: Configuration) -> dict[str, int]:
     """Return the numbers of partitions of the worker's topics, by name.
 
-    Raises ServiceError for topics that are missing or may not be used, an output with fewer partitions than its input,
-    and offsets that are gone; NoBrokerError or KafkaException if no broker answers.
+    Raises ServiceError for topics that are missing or may not be used, and if records of the input would be masked
+    again: Kafka deletes the offsets of a group that has been empty for some days. Raises NoBrokerError or
+    KafkaException if no broker answers.
     """
     topics = configuration.topics
     names = [topics.input, topics.output, topics.rejected, topics.calibration, topics.statistics]
     counts = require_topics(configuration, names, seconds=POLL_TIMEOUT_SECONDS / 2)
-    needed, given = counts[topics.input], counts[topics.output]
-    if given < needed:
-        raise ServiceError(
-            f"topic {topics.output} has {given} partitions and {topics.input} has {needed}: "
-            f"a masked record keeps its partition number, so {topics.output} needs at least {needed}"
-        )
-    check_committed_offsets(configuration, needed)
-    return counts
-
-
-def check_committed_offsets(configuration: Configuration, partitions: int) -> None:
-    """Raise ServiceError if records of the input would be masked again, because the group's offsets are gone.
-
-    Kafka deletes the offsets of a group that has been empty for some days. Raises KafkaException if no broker answers.
-    """
-    topic, output = configuration.topics.input, configuration.topics.output
+    both = [TopicPartition(topics.input, n) for n in range(min(counts[topics.input], counts[topics.output]))]
     with closing(connect_consumer(consumer_properties(configuration))) as client:
-        committed = client.committed([TopicPartition(topic, n) for n in range(partitions)], POLL_TIMEOUT_SECONDS)
+        committed = client.committed(both, POLL_TIMEOUT_SECONDS)
         for error in (p.error for p in committed if p.error is not None):
             raise KafkaException(error)
         unknown = [one.partition for one in committed if one.offset < 0]
-        masked = [n for n in unknown if _has_records(client, output, n) and _has_records(client, topic, n)]
+        masked = [n for n in unknown if all(_has_records(client, t, n) for t in (topics.output, topics.input))]
     if masked:
         group = consumer_group_id(configuration)
         raise ServiceError(
-            f"the group {group} has no offsets of {topic}, partitions {', '.join(map(str, masked))}, but {output} has "
-            f"records there, so that the input would be masked again: choose where to go on with "
-            f"`kafka-consumer-groups.sh --reset-offsets --group {group} --topic {topic} --execute` and --to-latest, "
-            f"--to-datetime, or --to-earliest"
+            f"the group {group} has no offsets of {topics.input}, partitions {', '.join(map(str, masked))}, but "
+            f"{topics.output} has records there, so that the input would be masked again: choose where to go on with "
+            f"`kafka-consumer-groups.sh --reset-offsets --group {group} --topic {topics.input} --execute` and "
+            f"--to-latest, --to-datetime, or --to-earliest"
         )
+    return counts
 
 
 def _has_records(client: Consumer, topic: str, partition: int) -> bool:
@@ -145,8 +131,7 @@ def new_worker(
             running=running,
             revoke=revoke,
         )
-        producer = partial(connect_producer, properties)
-        transactions = Transactions(producer, outputs, running=running)
+        transactions = Transactions(partial(connect_producer, properties), outputs, running=running)
         windows = MicroWindows(Limits(groups.records, BATCH_BYTES, groups.delay), lambda: mechanism.group_minimum)
         return source, transactions, windows if mechanism.needs_group else None
 
@@ -169,7 +154,7 @@ def transactional_id(configuration: Configuration) -> str:
     Two workers must never share an id.
     """
     instance = configuration.worker.instance or f"{socket.gethostname()}-{threading.get_native_id()}"
-    return transactional_id_prefix(configuration) + instance
+    return f"{consumer_group_id(configuration)}.{instance}"
 
 
 def consumer_properties(configuration: Configuration) -> ClientProperties:
@@ -191,10 +176,8 @@ def consumer_properties(configuration: Configuration) -> ClientProperties:
 
 def producer_properties(configuration: Configuration, transactional_id: str) -> ClientProperties:
     """Return the properties of the transactional producer; its queue has room for two batches with their blocks."""
-    worker = configuration.worker
     return {
         "transaction.timeout.ms": WORKER_TRANSACTION_MS,
-        "queue.buffering.max.messages": max(100_000, 2 * worker.batch_records + 1_000),
         "queue.buffering.max.kbytes": 4 * BATCH_BYTES // 1024,
         "compression.type": "lz4",
         "linger.ms": 5,

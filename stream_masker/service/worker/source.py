@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import chain, groupby
 from operator import methodcaller
 
 from confluent_kafka import OFFSET_STORED, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
+from stream_masker.pipeline.masker import RecordMasker
+from stream_masker.pipeline.records import Header, Inputs
 from stream_masker.service.kafka.errors import explained
-from stream_masker.service.worker.groups import Limits, bytes_of
 from stream_masker.service.worker.transactions import SessionLostError
 
 log = logging.getLogger(__name__)
@@ -22,9 +24,6 @@ READ_SECONDS = 0.05
 
 COMMITTING_READ_SECONDS = 0.002
 """The same while the batch before commits: the end of the commit is noticed after at most this time."""
-
-OVERLAPPED_RECORDS = 2_000
-"""A batch of this many records does not wait for the commit before: masking them takes about as long as a commit."""
 
 FILLING_SECONDS = 0.5
 """Seconds from its first record that a batch waits at most for the commit before, which may never end."""
@@ -38,10 +37,58 @@ READ_RECORDS = 50
 REQUEST_SECONDS = 5.0
 """Timeout of a request to a broker, in seconds."""
 
-SHORT_REQUEST_SECONDS = 0.2
-"""Timeout of a request that only a metric needs, in seconds."""
+UNREADABLE = b"\xff"
+"""Replaces the value of a message whose headers cannot be read, so that it is rejected as not UTF-8."""
 
-SEEK_ATTEMPTS = 5
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The most ``records`` and bytes (``size``) of a batch or a group, both at least 1, and the ``delay`` in seconds
+    from its first record before which it ends only at one of them."""
+
+    records: int
+    size: int
+    delay: float = 0.0
+
+
+def to_inputs(messages: Sequence[Message], masker: RecordMasker) -> Inputs:
+    """Convert messages to columns for the record masker; their headers only if it reads them."""
+    return Inputs(
+        offsets=[message.offset() for message in messages],
+        values=[message.value() for message in messages],
+        keys=[message.key() for message in messages],
+        timestamps=[message.timestamp()[1] for message in messages],
+        headers=list(map(headers_of, messages)) if masker.reads_headers else (),
+    )
+
+
+def headers_of(message: Message) -> Sequence[Header]:
+    """Return a message's headers. If a header name is not UTF-8, remove the headers and replace the value.
+
+    confluent-kafka raises an error for such headers at the first call; later calls return a list that crashes its
+    reader. With ``methodcaller`` the interpreter detects the error at once; with a specialised method call it does not.
+    """
+    try:
+        return _read_headers(message) or ()
+    except (SystemError, UnicodeDecodeError):
+        message.set_headers([])
+        if message.value() is not None:
+            message.set_value(UNREADABLE)
+        return ()
+
+
+_read_headers: Callable[[Message], list[Header] | None] = methodcaller("headers")
+
+
+def bytes_of(messages: Sequence[Message]) -> int:
+    """Return the bytes of the keys, values and headers of messages: each can be as large as the topic allows."""
+    keys = filter(None, map(_read_key, messages))
+    headers = chain.from_iterable(map(headers_of, messages))
+    contents = sum(len(name) + len(content or b"") for name, content in headers)
+    return sum(map(len, messages)) + sum(map(len, keys)) + contents
+
+
+_read_key: Callable[[Message], bytes | None] = methodcaller("key")
 
 
 @dataclass(slots=True)
@@ -63,7 +110,7 @@ class Source:
     """The partitions of one consumer. Rebalances happen only within ``read``, ``poll`` and ``close``.
 
     ``running`` records a heartbeat and returns False when the process stops. ``revoke`` is called with partitions
-    before they are revoked or lost.
+    before they are revoked or lost. ``has_joined``: whether the consumer is in the group.
     """
 
     def __init__(
@@ -78,7 +125,7 @@ class Source:
     ) -> None:
         self._client, self.topic, self._limits = client, topic, limits
         self._running, self._clock, self._revoke = running, clock, revoke
-        self._has_joined = self._held = self._leaving = False
+        self.has_joined = self._leaving = False
         self._member: str | None = None
         self._failure: str | None = None
         self._readings: dict[int, _Reading] = {}
@@ -103,12 +150,14 @@ class Source:
         records wait, a batch grows to its limits, so that a backlog costs few transactions. Raises SessionLostError if
         the client has failed for good.
         """
-        self._resume()
-        batch = self._batch = {}
+        if not self.has_joined:
+            self.has_joined = True
+            self._client.subscribe([self.topic], on_assign=self._on_assign, on_revoke=self._on_revoke)
         limits, count, size, until, filled = self._limits, 0, 0, self._clock() + IDLE_SECONDS, 0.0
         while count < limits.records and size < limits.size and self._failure is None and self._running():
-            wanted = _room(limits, count, size)
-            waits = 0 < count < OVERLAPPED_RECORDS and self._clock() < filled and committing()
+            # The first read asks for one record: it would wait for all that it asks for.
+            wanted = min(limits.records - count, READ_RECORDS) if count else 1
+            waits = count > 0 and self._clock() < filled and committing()
             seconds = COMMITTING_READ_SECONDS if waits else min(max(0.0, until - self._clock()), READ_SECONDS)
             messages = self._client.consume(wanted, seconds)
             added = self._add(messages)
@@ -117,30 +166,14 @@ class Source:
             count, size = count + len(added), size + bytes_of(added)
             if len(messages) < wanted and self._clock() >= until and not waits:
                 break
-        self._check()
-        self._batch = {}
+        if self._failure is not None:
+            raise SessionLostError(self._failure)
+        batch, self._batch = self._batch, {}
         return batch
 
-    def _resume(self) -> None:
-        if not self._has_joined:
-            self._has_joined = True
-            on = {"on_assign": self._on_assign, "on_revoke": self._on_revoke, "on_lost": self._on_lost}
-            self._client.subscribe([self.topic], **on)
-        if self._held:
-            self._held = False
-            self._client.resume(self._partitions(self.assigned))
-
-    def poll(self, seconds: float = 0.0) -> None:
-        """Serve the group without reading: all partitions are paused until the next ``read``."""
-        if not self._held:
-            self._held = True
-            self._client.pause(self._partitions(self._readings))
-        for message in self._client.consume(1, seconds):
-            if message.error() is None:
-                self._seek(message.partition(), message.offset())
-            else:
-                self._handle(message)
-        self._check()
+    def poll(self) -> None:
+        """Serve the group while a commit takes long. A record that comes is the first one of the next batch."""
+        self._add(self._client.consume(1, 0.0))
 
     def group(self) -> object | None:
         """Return the group metadata that fences a commit of the current batch (KIP-447).
@@ -158,36 +191,37 @@ class Source:
 
     def roll_back(self) -> None:
         """Read every partition again from the offset that was committed last, or from where it was read first."""
+        self._batch = {}
         for partition, reading in self._readings.items():
             if reading.done != reading.read:
                 reading.read = reading.done
-                self._seek(partition, reading.done)
+                try:
+                    self._client.seek(TopicPartition(self.topic, partition, reading.done))
+                except KafkaException as failure:  # as a client that is fenced
+                    raise SessionLostError(f"partition {partition}: {explained(failure.args[0])}") from None
 
     def take_skipped(self) -> int:
         """Return and forget the number of offsets that were deleted before they were read."""
         skipped, self._skipped = self._skipped, 0
         return skipped
 
-    def lag(self) -> dict[int, int]:
-        """Return the number of records that are not committed yet, by partition; unknown ones are left out."""
-        lag: dict[int, int] = {}
-        for partition, reading in sorted(self._readings.items()):
-            bounds = self._bounds(partition, SHORT_REQUEST_SECONDS, cached=not self._held)
-            if bounds is None:
-                break
+    def lag(self) -> int:
+        """Return the number of records that are not committed yet, of the partitions in which a record has been read.
+
+        It counts to the ends of the last responses. A request would wait behind the fetch in progress.
+        """
+        lag = 0
+        for partition, reading in self._readings.items():
             done = reading.done if reading.done != reading.read else max(reading.done, reading.end)
-            if done >= 0 <= bounds[1]:
-                lag[partition] = max(0, bounds[1] - max(bounds[0], done))
+            with suppress(KafkaException):
+                _, end = self._client.get_watermark_offsets(TopicPartition(self.topic, partition), cached=True)
+                lag += max(0, end - done) if done >= 0 else 0
         return lag
 
     def close(self) -> None:
         """Leave the group."""
         self._leaving = True
         self._client.close()
-
-    def _check(self) -> None:
-        if self._failure is not None:
-            raise SessionLostError(self._failure)
 
     def _add(self, messages: list[Message]) -> list[Message]:
         """Add the records of assigned partitions to the batch, and return them; handle the other events."""
@@ -206,14 +240,13 @@ class Source:
         return added
 
     def _handle(self, message: Message) -> None:
-        """Handle an event of the client."""
+        """Handle an event of the client. After an error of no partition, librdkafka may never read some of them again:
+        it does not repeat a request for committed offsets that the coordinator has refused."""
         error, reading = message.error(), self._readings.get(message.partition(), _Reading())
         if error.code() == KafkaError._PARTITION_EOF:
             reading.end, reading.error = message.offset(), None
-        elif error.code() == KafkaError._FATAL:
-            self._failure = error.str()
-        elif error.code() == KafkaError._AUTO_OFFSET_RESET:
-            self._failure = f"the next offset of partition {message.partition()} is not in the topic"
+        elif message.topic() is None or error.code() in {KafkaError._FATAL, KafkaError._AUTO_OFFSET_RESET}:
+            self._failure = f"the input cannot be read on: {explained(error)}"
         else:
             reading.error = f"at offset {message.offset()}: {explained(error)}"
             log.warning("reading partition %d: %s", message.partition(), explained(error))
@@ -226,89 +259,43 @@ class Source:
         self._readings |= {partition: _Reading() for partition in assigned}
         client.incremental_assign(self._starts(assigned))
         self._member = client.memberid()
-        (client.pause if self._held else client.resume)(self._partitions(assigned))
-        log.info("assigned partitions %s, now %s", _text(assigned), _text(self._readings))
+        log.info("assigned partitions %s, now %s", sorted(assigned), sorted(self._readings))
 
     def _starts(self, partitions: Iterable[int]) -> list[TopicPartition]:
         """Return partitions with the offsets to read them from: the client's own if no broker tells them in time."""
-        wanted = self._partitions(partitions)
+        starts = {partition: int(OFFSET_STORED) for partition in sorted(partitions)}
         try:
-            found = self._client.committed(wanted, REQUEST_SECONDS)
+            for one in self._client.committed([TopicPartition(self.topic, p) for p in starts], REQUEST_SECONDS):
+                if one.error is None:
+                    starts[one.partition] = self._start(one)
         except KafkaException as failure:
             log.warning("requesting the committed offsets: %s", failure.args[0].str())
-            found = []
-        known = {one.partition: self._start(one) for one in found if one.error is None}
-        return [TopicPartition(self.topic, one.partition, known.get(one.partition, OFFSET_STORED)) for one in wanted]
+        return [TopicPartition(self.topic, *place) for place in starts.items()]
 
     def _start(self, committed: TopicPartition) -> int:
         """Return where a partition is read from: the committed offset if it is in the topic, otherwise its beginning.
 
-        What retention has deleted behind the committed offset is counted.
+        What retention has deleted behind the committed offset is counted, if a broker tells the bounds in time.
         """
-        bounds, offset = self._bounds(committed.partition, REQUEST_SECONDS), committed.offset
-        if bounds is None:
-            return int(OFFSET_STORED)
-        start = offset if bounds[0] <= offset <= bounds[1] else bounds[0]
+        place, offset = TopicPartition(self.topic, committed.partition), committed.offset
+        try:
+            first, end = self._client.get_watermark_offsets(place, REQUEST_SECONDS)
+        except KafkaException:
+            if offset < 0:
+                return int(OFFSET_STORED)
+            first = end = offset
+        start: int = offset if first <= offset <= end else first
         if offset >= 0:
-            self._skipped += max(0, bounds[0] - offset)
+            self._skipped += max(0, first - offset)
         self._readings[committed.partition] = _Reading(start, start)
         return start
 
     def _on_revoke(self, client: Consumer, partitions: list[TopicPartition]) -> None:
-        self._unassign(client, partitions)
-        log.info("revoked partitions %s, now %s", _text(p.partition for p in partitions), _text(self._readings))
-
-    def _on_lost(self, client: Consumer, partitions: list[TopicPartition]) -> None:
-        self._member = None
-        self._unassign(client, partitions)
-        log.warning("lost partitions %s: the group has removed this worker", _text(p.partition for p in partitions))
-
-    def _unassign(self, client: Consumer, partitions: list[TopicPartition]) -> None:
-        """Let the commit in progress be settled, then forget the partitions and their records."""
+        """Let the commit in progress be settled, then forget partitions that are revoked or lost, and their records."""
         gone = {one.partition for one in partitions}
         self._revoke(gone)
         for partition in gone:
             self._readings.pop(partition, None)
             self._batch.pop(partition, None)
         client.incremental_unassign(partitions)
-
-    def _seek(self, partition: int, offset: int) -> None:
-        """Read on from an offset. Raises SessionLostError if the client refuses, as a fenced one does."""
-        for attempt in range(1, SEEK_ATTEMPTS + 1):
-            try:
-                self._client.seek(TopicPartition(self.topic, partition, offset))
-            except KafkaException as failure:
-                refusal = failure.args[0].str()
-                time.sleep(READ_SECONDS * attempt)
-            else:
-                return
-        raise SessionLostError(f"partition {partition} cannot be read again: {refusal}")
-
-    def _bounds(self, partition: int, seconds: float, *, cached: bool = False) -> tuple[int, int] | None:
-        """Return the first and the next offset of a partition; None if no broker answers in time.
-
-        ``cached``: whether those of the last response suffice, negative if there is none: a request waits behind the
-        fetch in progress.
-        """
-        try:
-            bounds: tuple[int, int] | None = self._client.get_watermark_offsets(
-                TopicPartition(self.topic, partition), timeout=seconds, cached=cached
-            )
-        except KafkaException:
-            return None
-        return bounds
-
-    def _partitions(self, partitions: Iterable[int]) -> list[TopicPartition]:
-        return [TopicPartition(self.topic, partition) for partition in sorted(partitions)]
-
-
-def _room(limits: Limits, count: int, size: int) -> int:
-    """Return the messages to read next. The first read asks for one: it would wait for all that it asks for."""
-    if not count:
-        return 1
-    fitting = (limits.size - size) * count // max(1, size)
-    return max(1, min(limits.records - count, fitting, READ_RECORDS))
-
-
-def _text(partitions: Iterable[int]) -> str:
-    return ", ".join(map(str, sorted(partitions))) or "none"
+        log.info("gave back partitions %s, now %s", sorted(gone), sorted(self._readings))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from enum import StrEnum
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPartition
 
@@ -22,31 +21,6 @@ log = logging.getLogger(__name__)
 KEPT_VERSIONS = 4
 """The number of newest versions that are kept until the end of the topic is reached: an earlier one is used if the
 newest one does not fit."""
-
-TURN_SECONDS = 0.5
-"""Seconds after which a turn of the worker reads no more messages: a topic may be full of messages of others."""
-
-
-class HoldReason(StrEnum):
-    """Why a worker holds its input."""
-
-    READING = "reading"
-    """It has not yet read the statistics topic to its end."""
-
-    NONE_PUBLISHED = "none_published"
-    """No version is published. This does not make the worker unready: it waits for the first records, as all do."""
-
-    VERSION_REFUSED = "version_refused"
-    """The published version does not fit the configuration."""
-
-    MESSAGES_REFUSED = "messages_refused"
-    """Messages of the statistics topic are not authentic."""
-
-    OTHER_SECRET = "other_secret"  # noqa: S105 - a label
-    """The published version is for another masking secret."""
-
-    FORMAT_UNAVAILABLE = "format_unavailable"
-    """The schema registry cannot be reached or refuses access, or lacks the schema to write with."""
 
 
 class ActiveStatistics:
@@ -68,11 +42,9 @@ class ActiveStatistics:
         on_refused: Callable[[RefusalCause], None] = lambda _: None,
     ) -> None:
         """Read the topic of ``seal``, which has this number of ``partitions``, from its beginning."""
-        self._client, self.masking, self._secret_id = client, masking, secret_id
-        self._on_refused = on_refused
+        self._client, self.masking, self._secret_id, self._on_refused = client, masking, secret_id, on_refused
         self.version = self._newest = self._published = self.refusals = 0
         self.refused: str | None = None
-        self._because = HoldReason.NONE_PUBLISHED
         self._unauthentic: RefusalCause | None = None
         self._told = False
         self._unread = set(range(partitions))
@@ -80,17 +52,15 @@ class ActiveStatistics:
         client.assign([TopicPartition(seal.topic, partition, OFFSET_BEGINNING) for partition in range(partitions)])
 
     def poll(self) -> None:
-        """Activate a new version if one has come. Never waits; the next turn reads on after ``TURN_SECONDS``."""
-        until = time.monotonic() + TURN_SECONDS
-        while time.monotonic() < until and (messages := self._client.consume(READ_MESSAGES, 0)):
-            for message in messages:
-                try:
-                    if is_partition_end(message):
-                        self._unread.discard(message.partition())
-                    else:
-                        self._versions.add(message.key(), message.value())
-                except KafkaException as failure:
-                    log.warning("reading the statistics: %s", describe(failure))
+        """Activate a new version if one has come. Never waits, and reads few messages: a topic may be full of them."""
+        for message in self._client.consume(READ_MESSAGES, 0):
+            try:
+                if is_partition_end(message):
+                    self._unread.discard(message.partition())
+                else:
+                    self._versions.add(message.key(), message.value())
+            except KafkaException as failure:
+                log.warning("reading the statistics: %s", describe(failure))
         if not self._unread and (found := self._versions.take()):
             self.consider(found)
 
@@ -100,18 +70,13 @@ class ActiveStatistics:
         return max(0.0, time.time() - self._published / 1000) if self.version else 0.0
 
     @property
-    def held(self) -> tuple[HoldReason, str] | None:
-        """Why there is no version to mask with; None if there is one."""
-        if self.version:
-            return None
+    def problem(self) -> str | None:
+        """Why the newest version is not in use; None if it is, or if none is published."""
         if self._unread:
-            return HoldReason.READING, "no statistics yet: reading the statistics topic"
-        if self.refused is not None:
-            return self._because, f"no statistics: {self.refused}"
-        if self._unauthentic is not None:
-            why = SealError(self._unauthentic)
-            return HoldReason.MESSAGES_REFUSED, f"no statistics yet: messages were refused as {why}"
-        return HoldReason.NONE_PUBLISHED, "no statistics yet: none are published"
+            return "reading the statistics topic"
+        if self.refused is None and self._unauthentic is not None and not self.version:
+            return f"messages were refused as {SealError(self._unauthentic)}"
+        return self.refused
 
     def close(self) -> None:
         """Close the consumer."""
@@ -122,7 +87,6 @@ class ActiveStatistics:
         for version, value in found:
             if version <= self._newest:
                 return
-            self._because = HoldReason.VERSION_REFUSED
             try:
                 message = decode_statistics(value)
                 self._check_secret(message)
@@ -130,8 +94,6 @@ class ActiveStatistics:
             except Exception as error:  # noqa: BLE001 - a defective version must not end every worker
                 self.refused, self.refusals = f"version {version} was refused: {describe(error)}", self.refusals + 1
                 log.warning("statistics %s", self.refused)
-                if self._because is HoldReason.OTHER_SECRET:
-                    return
             else:
                 self._tell(message)
                 self.version = self._newest = version
@@ -139,10 +101,10 @@ class ActiveStatistics:
                 return
 
     def _check_secret(self, message: StatisticsMessage) -> None:
-        """Raise StatisticsError for a version for another masking secret, which ends the one in force."""
+        """Raise StatisticsError for a version for another masking secret: it ends the one in force, and older ones."""
         given, own = message.secret_id, self._secret_id
         if given != own:
-            self.version, self._because = 0, HoldReason.OTHER_SECRET
+            self.version, self._newest = 0, message.version
             raise StatisticsError(f"it is for the masking secret with the id {given}, and this process has {own}")
 
     def _tell(self, message: StatisticsMessage) -> None:

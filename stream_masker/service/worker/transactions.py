@@ -172,7 +172,11 @@ class Transactions:
         return written
 
     def _commit(self, results: Mapping[int, Result], group: object) -> None:
-        """Write a batch in one transaction. The producer is new if the last one may have sent a request twice."""
+        """Write a batch in one transaction. The producer is new if the last one may have sent a request twice.
+
+        While it ends the last transaction or adds partitions, the coordinator refuses partitions, which librdkafka adds
+        again after 20 ms, and offsets, which it sends again after ``retry.backoff.ms``: so these follow the records.
+        """
         if self._in_doubt:
             log.info("a request of the last transaction may arrive late: the producer is initialised again")
             self.open()
@@ -182,8 +186,8 @@ class Transactions:
                 self._produce(message)
         topic = self._outputs.topics.input
         offsets = [TopicPartition(topic, number, result.offsets[-1] + 1) for number, result in results.items()]
-        self._step("offsets", lambda t: self._producer.send_offsets_to_transaction(offsets, group, t))
         self._step("flush", lambda t: _flush(self._producer, t), sequenced=True)
+        self._step("offsets", lambda t: self._producer.send_offsets_to_transaction(offsets, group, t))
         self._step("commit", self._producer.commit_transaction)
 
     def _produce(self, message: Produced) -> None:
@@ -210,9 +214,9 @@ class Transactions:
         sequence numbers; if not, note whether one of them may still be on its way. Raises _StepError if the transaction
         is to be aborted, ServiceError if Kafka refuses a producer that has none, otherwise SessionLostError.
         """
-        start, attempts = time.monotonic(), 0
+        start = time.monotonic()
         while True:
-            self._attempted, attempts = time.monotonic(), attempts + 1
+            self._attempted = time.monotonic()
             try:
                 with fatal_errors(self._producer):
                     attempt(ATTEMPT_SECONDS)
@@ -220,8 +224,7 @@ class Transactions:
                 error = failure.args[0]
                 self._in_doubt |= not sequenced
             else:
-                once = attempts == 1 and time.monotonic() - start < SENT_ONCE_SECONDS
-                self._in_doubt |= not (sequenced or once)
+                self._in_doubt |= not sequenced and time.monotonic() - start >= SENT_ONCE_SECONDS
                 return
             if abortable and not error.fatal() and error.txn_requires_abort():
                 error = _cause(self._producer, error)

@@ -1,4 +1,4 @@
-"""The mask worker: sessions of one consumer and one transactional producer.
+"""The mask worker: sessions of one consumer and one transactional producer, and what is reported of them.
 
 A turn of a session reads a batch, masks it, waits until the batch before is committed, and starts to write it on the
 transactions' thread. So one batch commits while the next one is read and masked. There are two recoveries:
@@ -14,30 +14,31 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, wait
 from contextlib import closing
 from dataclasses import dataclass
+from enum import StrEnum
 
 from confluent_kafka import Message
 
 from stream_masker.pipeline.formats import FormatUnavailableError
+from stream_masker.pipeline.reasons import Reason
 from stream_masker.pipeline.records import Result
-from stream_masker.service.observability.health import STARTING
+from stream_masker.pipeline.seal import RefusalCause
+from stream_masker.service.observability.health import STARTING, Health
+from stream_masker.service.observability.metrics import Metrics
 from stream_masker.service.process import in_background
-from stream_masker.service.worker.groups import MicroWindows, to_inputs
-from stream_masker.service.worker.report import TransactionOutcome, WorkerReport
-from stream_masker.service.worker.source import Source
+from stream_masker.service.worker.groups import MicroWindows
+from stream_masker.service.worker.source import Source, to_inputs
 from stream_masker.service.worker.statistics import ActiveStatistics
 from stream_masker.service.worker.transactions import AbortedError, SessionLostError, Transactions
 
 log = logging.getLogger(__name__)
 
-HOLD_SECONDS = 0.2
-"""Seconds between two looks for statistics while there are none."""
-
-FORMAT_RETRY_SECONDS = 2.0
-"""Seconds between two attempts to mask a batch while its format is unavailable."""
+HOLD_SECONDS = 0.5
+"""Seconds between two looks for statistics while there are none, or for the format of a batch while that is away."""
 
 WAIT_SECONDS = 1.0
 """Seconds after which a wait for a commit records a heartbeat and polls the group."""
@@ -49,8 +50,102 @@ FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 5.0
 """The pause after a failure doubles with each further one in a row, from the first to the longest."""
 
+UNREADY_FAILURES = 3
+"""The worker is not ready after this many failed transactions in a row."""
+
+UNREADABLE = (
+    "partition {} of {} cannot be read {}; to pass it, stop all workers and move the offset of their group with "
+    "kafka-consumer-groups.sh --reset-offsets"
+)
+
 Clients = tuple[Source, Transactions, MicroWindows | None]
 """The clients of a session, and its micro-windows; None if the mechanism masks no groups."""
+
+
+class TransactionOutcome(StrEnum):
+    """The end of a transaction. If it is not ``COMMITTED``, the input is read again from the committed offsets."""
+
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+    UNKNOWN = "unknown"
+
+
+class WorkerReport:
+    """Keeps ``metrics`` and ``health`` up to date."""
+
+    def __init__(self, metrics: Metrics, health: Health) -> None:
+        """Initialise the counters of every reason and outcome to 0, so that rates include the first increment."""
+        self._metrics, self.health = metrics, health
+        self._refusals = self._failures = 0
+        self._count_by("records_rejected_total", "reason", dict.fromkeys(Reason, 0))
+        self._count_by("transactions_total", "outcome", dict.fromkeys(TransactionOutcome, 0))
+        for cause in RefusalCause:
+            metrics.add("messages_refused_total", 0, topic="statistics", cause=cause)
+
+    def refused_message(self, cause: RefusalCause) -> None:
+        """Count a message of the statistics topic that is not authentic."""
+        self._metrics.add("messages_refused_total", topic="statistics", cause=cause)
+
+    def statistics(self, statistics: ActiveStatistics) -> None:
+        """Report the active statistics, or why there are none. To wait for the first ones is no reason."""
+        held, problem = not statistics.version, statistics.problem
+        self._metrics.set("statistics_version", statistics.version)
+        self._metrics.set("statistics_age_seconds", statistics.age)
+        self._metrics.add("statistics_refused_total", statistics.refusals - self._refusals)
+        self._refusals = statistics.refusals
+        self.health.reason("statistics", f"no statistics: {problem}" if held and problem else None)
+        waits = "no statistics yet: none are published" if held and not problem else None
+        self.health.note("statistics", waits if held else problem)
+
+    def format_unavailable(self, text: str | None) -> None:
+        """Report why the records' format is unavailable; None if it is available."""
+        self.health.reason("format", text)
+        if text is not None:
+            log.warning("%s; holding the input", text)
+
+    def committed(self, written: Iterable[Result], seconds: float) -> None:
+        """Count a batch that is committed, as it was written. No metric depends on the masks of a record."""
+        self.ended(TransactionOutcome.COMMITTED)
+        self._failures = 0
+        self.health.reason("transactions", None)
+        self._metrics.observe("batch_duration_seconds", seconds)
+        for result in written:
+            self._count(result)
+
+    def _count(self, result: Result) -> None:
+        """Count the outcomes of records; their total is incremented last. Tombstones are not among the masked ones."""
+        rejected = result.rejected
+        masked = sum(value is not None for index, value in enumerate(result.values) if index not in rejected)
+        self._metrics.add("records_masked_total", masked)
+        self._metrics.add("values_emptied_total", sum(result.emptied.values()))
+        for outcome, counts in (("suppressed", result.suppressed), ("generalized", result.generalized)):
+            for attribute, codes in counts.items():
+                self._metrics.add("codes_unknown_total", codes, attribute=attribute, outcome=outcome)
+        self._count_by("records_rejected_total", "reason", Counter(one.reason for one in rejected.values()))
+        self._metrics.add("records_in_total", len(result.offsets))
+
+    def ended(self, outcome: TransactionOutcome) -> None:
+        """Count a transaction."""
+        self._metrics.add("transactions_total", outcome=outcome)
+
+    def failed(self) -> int:
+        """Count a failed transaction or session; return the number of those since the last commit."""
+        self._failures += 1
+        text = f"the last {self._failures} transactions failed; the log says why"
+        self.health.reason("transactions", text if self._failures >= UNREADY_FAILURES else None)
+        return self._failures
+
+    def partitions(self, source: Source) -> None:
+        """Report the number of partitions, their lag, and what is wrong with them."""
+        unreadable = [UNREADABLE.format(partition, source.topic, why) for partition, why in source.unreadable.items()]
+        self.health.reason("reading", "; ".join(unreadable) or None)
+        self._metrics.set("assigned_partitions", len(source.assigned))
+        self._metrics.set("consumer_lag", source.lag())
+        self._metrics.add("records_skipped_total", source.take_skipped())
+
+    def _count_by(self, name: str, label: str, amounts: Mapping[str, int]) -> None:
+        for value, amount in amounts.items():
+            self._metrics.add(name, amount, **{label: value})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +221,7 @@ class _Session:
         """Settle the commit in progress and leave the group, in a limited time."""
         if not self._running():
             self._report.health.reason("stop", "stopping")
-        self._finish()
+        self._settle()
         wait([in_background(self._source.close, name="closing")], CLOSE_SECONDS)
 
     def turn(self) -> None:
@@ -139,13 +234,18 @@ class _Session:
         self._report.statistics(statistics)
         self._report.partitions(source)
         if not statistics.version:
-            self._settle()
-            source.poll(HOLD_SECONDS)
+            if source.has_joined:
+                raise SessionLostError("there are no statistics to mask with")
+            self._running(HOLD_SECONDS)
             return
         self._is_stale = False
-        start, messages = time.monotonic(), source.read(self._is_committing)
+        start, pending = time.monotonic(), self._pending
+        messages = source.read(lambda: pending is not None and not pending.future.done())
         self._results = self._mask(messages) if self._running() else {}
-        self._settle()
+        self._settle(source.poll)
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
         results, self._results = self._results, {}
         if not self._running():
             return
@@ -160,9 +260,6 @@ class _Session:
         if self._windows is not None:
             self._windows.drop(self._source.assigned)
         self._source.roll_back()
-
-    def _is_committing(self) -> bool:
-        return self._pending is not None and not self._pending.future.done()
 
     def _mask(self, messages: Mapping[int, list[Message]]) -> dict[int, Result]:
         """Mask messages by partition; nothing after a pause if the format of the records is not available.
@@ -180,49 +277,40 @@ class _Session:
         except FormatUnavailableError as error:
             self._report.format_unavailable(str(error))
             self._is_stale = True
-            self._running(FORMAT_RETRY_SECONDS)
+            self._running(HOLD_SECONDS)
             return {}
         if results:
             self._report.format_unavailable(None)
         return results
 
-    def _settle(self) -> None:
-        """Wait until the batch before is committed, and poll the group meanwhile. Raises the error that ended it."""
-        while not self._has_ended():
-            self._source.poll()
-        failure, self._failure = self._failure, None
-        if failure is not None:
-            raise failure
+    def _settle(self, poll: Callable[[], None] = lambda: None) -> None:
+        """Wait until the commit in progress has ended, and note its error: rebalance callbacks must not raise it.
 
-    def _finish(self) -> None:
-        """Settle the commit in progress without polling: a rebalance callback must not poll."""
-        while not self._has_ended():
-            pass
+        ``poll`` keeps the membership meanwhile. A rebalance callback, which may settle the commit itself, has none.
+        """
+        while (pending := self._pending) is not None:
+            if wait([pending.future], WAIT_SECONDS).done or self._transactions.is_stuck():
+                self._pending = None
+                self._end(pending)
+            else:
+                self._running()
+                poll()
+
+    def _end(self, pending: _Pending) -> None:
+        """Note the end of a commit, or that it has none."""
+        future = pending.future
+        failure = future.exception() if future.done() else SessionLostError("a transaction does not end in time")
+        if failure is None:
+            self._source.commit({partition: one.offsets[-1] + 1 for partition, one in pending.results.items()})
+            self._report.committed(future.result(), time.monotonic() - pending.start)
+            return
+        aborted = isinstance(failure, AbortedError)
+        self._report.ended(TransactionOutcome.ABORTED if aborted else TransactionOutcome.UNKNOWN)
+        self._failure = failure if isinstance(failure, Exception) else SessionLostError("the process ends")
 
     def _revoke(self, partitions: set[int]) -> None:
         """Settle the commit in progress, and forget the records of partitions that go."""
-        self._finish()
+        self._settle()
         self._is_stale |= not partitions.isdisjoint(self._results)
         if self._windows is not None:
             self._windows.drop(partitions)
-
-    def _has_ended(self) -> bool:
-        """Wait for the commit for a short time; return whether there is none any more. Raises nothing: rebalance
-        callbacks call it, and the next ``_settle`` raises the error."""
-        pending = self._pending
-        if pending is None:
-            return True
-        if not wait([pending.future], WAIT_SECONDS).done:
-            self._running()
-            if not self._transactions.is_stuck():
-                return False
-            self._failure = SessionLostError("a transaction has been neither committed nor aborted in time")
-        elif (failure := pending.future.exception()) is None:
-            self._source.commit({partition: one.offsets[-1] + 1 for partition, one in pending.results.items()})
-            self._report.committed(pending.future.result(), time.monotonic() - pending.start)
-        else:
-            aborted = isinstance(failure, AbortedError)
-            self._report.ended(TransactionOutcome.ABORTED if aborted else TransactionOutcome.UNKNOWN)
-            self._failure = failure if isinstance(failure, Exception) else SessionLostError("the process ends")
-        self._pending = None
-        return True

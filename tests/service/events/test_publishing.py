@@ -51,7 +51,7 @@ def test_records_that_cannot_be_sent_are_counted_by_cause():
 def test_failures_that_an_administrator_can_repair_name_the_remedy():
     summary = PublishingSummary("t", sent=1)
     summary.count(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, "Broker: Topic authorization failed"))
-    assert "stream-masker topics --acls" in str(summary)
+    assert "docs/kafka.md lists the access that each user needs" in str(summary)
 
 
 def test_records_of_schemas_are_refused():

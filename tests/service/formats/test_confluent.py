@@ -187,20 +187,6 @@ def test_schemas_with_rules_cannot_be_used():
     assert rejection(wire.decode, b"\x00" + number.to_bytes(4, "big") + b"canary") == ("unknown_schema", None)
 
 
-def test_masked_records_are_written_with_the_latest_schema_of_the_output():
-    client = mock_client()
-    (value,) = avro_values(client, "in", AVRO_EVENT, [EVENT])
-    wire = ConfluentFormat(client, "mock://", output="out")
-    message = "the schema registry at mock:// has no usable schema of the subject out-value: register it"
-    assert unavailable(wire.decode, value) == message
-    first = {**AVRO_EVENT, "name": "Masked", "fields": [{"name": "first", "type": "string"}]}
-    number = register(client, "out-value", first)
-    document, encode = wire.decode(value)
-    masked = encode(document)
-    assert int.from_bytes(masked[1:5], "big") == number
-    assert ConfluentFormat(client, "mock://").decode(masked)[0] == {"first": "C00"}
-
-
 def test_records_that_are_nested_too_deep_are_rejected():
     client, below = mock_client(), {"name": "below", "type": ["null", "Tree", "string"]}
     (value,) = avro_values(client, "in", {"type": "record", "name": "Tree", "fields": [below]}, [{"below": None}])

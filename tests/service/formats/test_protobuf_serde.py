@@ -91,13 +91,3 @@ def test_what_does_not_fit_is_rejected_without_its_value():
             wire.decode(malformed)
     without = {name: one for name, one in EVENT.items() if name != "patient"}
     assert wire.decode(encode(without))[0] == without
-
-
-def test_the_latest_schema_of_the_output_is_written_in_its_first_type():
-    client = mock_client()
-    value = written(client, DISCHARGE, EVENT)
-    ProtobufSerializer(OTHER, client, {"use.deprecated.format": False})(OTHER(), SerializationContext("out", "value"))
-    wire = ConfluentFormat(client, "mock://", output="out")
-    document, encode = wire.decode(value)
-    read = ProtobufDeserializer(OTHER, {"use.deprecated.format": False}, client)
-    assert read(encode(document), CONTEXT).first == "C00"

@@ -50,7 +50,6 @@ def test_certificates_are_used(files: Path, key: str, password: str) -> None:
     [
         ({"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}, "is OAUTHBEARER; use PLAIN"),
         ({"security.protocol": "SASL_PLAINTEXT"}, "sasl.mechanism is GSSAPI; use PLAIN, SCRAM-SHA-256"),
-        ({**TLS, "ssl.key.pem": PASSWORD}, "ssl.key.pem is supported by librdkafka only"),
         ({**TLS, "ssl.ca.pem": PASSWORD}, "a certificate or key of ssl.* cannot be used"),
         ({**TLS, "ssl.ca.pem": f"{PASSWORD}\u00c9"}, "a certificate or key of ssl.* cannot be used"),
         ({**TLS, "ssl.certificate.location": f"/no/such/{PASSWORD}"}, "a certificate or key of ssl.* cannot be used"),

@@ -12,7 +12,7 @@ import pytest
 
 from stream_masker.errors import ServiceError
 from stream_masker.service.kafka.clients import connect_producer
-from stream_masker.service.observability.logs import MAX_CAUSES, REPEAT_SECONDS, RepeatFilter, configure_logs, describe
+from stream_masker.service.observability.logs import REPEAT_SECONDS, RepeatFilter, configure_logs, describe
 
 
 @pytest.fixture
@@ -69,12 +69,6 @@ def test_other_causes_levels_and_loggers_pass() -> None:
     assert passes(record("no broker", name="aiokafka"))
     assert not passes(record("no broker"))
     assert all(passes(record("no broker", level=logging.INFO)) for _ in range(3))
-
-
-def test_the_number_of_remembered_causes_is_bounded() -> None:
-    passes = RepeatFilter()
-    assert all(passes(record("cause " + "x" * number)) for number in range(MAX_CAUSES + 1))
-    assert passes(record("cause ")), "the first one is forgotten"
 
 
 def test_an_unreachable_broker_is_logged_once_for_each_cause(stream: io.StringIO) -> None:

@@ -10,7 +10,6 @@ from exercised_metrics import (
     ATTRIBUTES,
     CONCEPTS,
     LABEL,
-    PARTITIONS,
     RecordingMetrics,
     calibrator_metrics,
     worker_metrics,
@@ -28,8 +27,7 @@ from stream_masker.service.observability.metrics import (
     Metrics,
     process_registry,
 )
-from stream_masker.service.worker.report import TransactionOutcome
-from stream_masker.service.worker.statistics import HoldReason
+from stream_masker.service.worker.worker import TransactionOutcome
 
 
 @pytest.fixture
@@ -53,14 +51,14 @@ def test_there_are_at_most_45_metrics_with_names_and_texts_by_the_conventions() 
 def test_metrics_are_exported_until_they_are_forgotten_and_again_when_they_are_set(worker: Metrics) -> None:
     worker.add("records_rejected_total", 2, reason="missing")
     worker.set("assigned_partitions", 1)
-    worker.set("consumer_lag", 7, topic="discharges", partition="3")
+    worker.add("messages_refused_total", topic="statistics", cause="forged")
     worker.observe("batch_duration_seconds", 3)
     text = exported(worker)
     assert 'stream_masker_records_rejected_total{reason="missing"} 2.0' in text
     assert "stream_masker_assigned_partitions 1.0" in text
     assert "stream_masker_batch_duration_seconds_count 1.0" in text
-    worker.forget("consumer_lag")
-    assert 'partition="3"' not in exported(worker)
+    worker.forget("messages_refused_total")
+    assert 'cause="forged"' not in exported(worker)
     worker.forget_gauges()
     gauges = {d.full_name for d in METRIC_DEFINITIONS if d.kind == "gauge"}
     assert not {family.name for family in worker.registry.collect()} & gauges
@@ -101,15 +99,14 @@ LABEL_VALUES = {
     "attribute": {*ATTRIBUTES, ", ".join(ATTRIBUTES)},
     "first": {*ATTRIBUTES},
     "second": {*ATTRIBUTES},
-    "partition": {str(partition) for partition in PARTITIONS},
-    "reason": {*Reason, *HoldReason},
+    "reason": {*Reason},
     "outcome": {*TransactionOutcome, "merged", "refused", "suppressed", "generalized"},
     "source": {*get_args(StatisticsSource)},
     "data": {"original", "masked"},
     "against": {"previous", "baseline", "expected"},
     "kind": {"actual", "target"},
     "given": {"value", "record"},
-    "topic": {"calibration", "statistics", "discharges"},
+    "topic": {"calibration", "statistics"},
     "cause": {*RefusalCause},
     "concept": {*CONCEPTS},
     "label": {LABEL, ""},

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from worker_simulation import Simulation
 
 from stream_masker.service.worker import worker
-from stream_masker.service.worker.report import TransactionOutcome
+from stream_masker.service.worker.worker import TransactionOutcome
 
 SEEDS = st.integers(0, 2**32 - 1)
 

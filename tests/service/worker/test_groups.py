@@ -10,7 +10,8 @@ from results import result_of
 
 from stream_masker.pipeline.masker import GroupTooSmallError
 from stream_masker.pipeline.records import Inputs, Masked, Result
-from stream_masker.service.worker.groups import MAX_GROWTH, Limits, MicroWindows
+from stream_masker.service.worker.groups import MicroWindows
+from stream_masker.service.worker.source import Limits
 
 MINIMUM = 4
 
@@ -83,8 +84,7 @@ def test_a_large_group_must_grow_by_a_tenth() -> None:
     assert (stream.masked(100), stream.masked(9), stream.masked(1)) == ({}, {}, {0: [110]})
 
 
-@pytest.mark.parametrize(("count", "size"), [(MAX_GROWTH * 10, 10), (MAX_GROWTH * 5, 2_000)], ids=["records", "bytes"])
-def test_a_group_is_held_only_up_to_a_limit(stream: Stream, count: int, size: int) -> None:
+def test_a_group_is_held_only_up_to_its_bytes(stream: Stream) -> None:
     stream.needed = 1_000
-    assert stream.masked(count - 1, size=size) == {}
-    assert stream.masked(1, size=size) == {0: [count]}
+    assert stream.masked(49, size=2_000) == {}
+    assert stream.masked(1, size=2_000) == {0: [50]}

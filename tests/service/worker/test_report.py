@@ -13,7 +13,7 @@ from stream_masker.pipeline.reasons import Reason
 from stream_masker.pipeline.records import Masked, RecordOutcome, Rejected, Result
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.metrics import Metrics
-from stream_masker.service.worker.report import WorkerReport
+from stream_masker.service.worker.worker import WorkerReport
 
 TIMES = ("_duration_seconds_sum", "_duration_seconds_bucket", "_created")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import socket
 from pathlib import Path
 
 import pytest
@@ -12,8 +11,7 @@ from support.small_configuration import small_configuration
 
 from stream_masker.errors import ConfigurationError
 from stream_masker.service.configuration import Configuration, parse_configuration
-from stream_masker.service.kafka.access import consumer_group_id
-from stream_masker.service.kafka.clients import connect_consumer, connect_producer
+from stream_masker.service.kafka.clients import connect_consumer, connect_producer, consumer_group_id
 from stream_masker.service.worker.run import consumer_properties, producer_properties, transactional_id
 
 NO_BROKER = "127.0.0.1:1"
@@ -27,16 +25,6 @@ def test_the_command_waits_for_a_broker_and_reports_it(tmp_path: Path) -> None:
     worker.signal(signal.SIGINT)
     worker.process.join(60)
     assert worker.process.exitcode == 0
-
-
-def test_the_command_reports_that_its_port_is_taken(tmp_path: Path) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
-        done = service(NO_BROKER, tmp_path).command("worker", code=2, http={"port": port})
-    assert f"127.0.0.1:{port}" in done.stderr
-    assert "http.port" in done.stderr
 
 
 def with_properties(**properties: object) -> Configuration:

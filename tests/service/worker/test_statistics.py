@@ -11,14 +11,17 @@ import numpy as np
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, TopicPartition
 from consumer import FakeMessage
+from prometheus_client import CollectorRegistry
 
 from stream_masker.core.statistics import Statistics
 from stream_masker.errors import StatisticsError
 from stream_masker.pipeline.messages import StatisticsMessage, encode_statistics
 from stream_masker.pipeline.seal import TopicSeal
 from stream_masker.service.kafka.reader import Versions
-from stream_masker.service.worker import statistics as module
-from stream_masker.service.worker.statistics import KEPT_VERSIONS, ActiveStatistics, HoldReason
+from stream_masker.service.observability.health import STARTING, Health
+from stream_masker.service.observability.metrics import Metrics
+from stream_masker.service.worker.statistics import KEPT_VERSIONS, ActiveStatistics
+from stream_masker.service.worker.worker import WorkerReport
 
 SEAL = TopicSeal("statistics", [b"the secret of all processes"])
 OWN, ANOTHER = "0123456789abcdef", "fedcba9876543210"
@@ -173,14 +176,13 @@ def test_a_version_that_does_not_fit_is_refused_until_one_fits(
     client.batches = [[end(0)]]
     active.poll()
     active.consider([(9, bad)])
-    assert active.held is not None
-    assert active.held[0] is HoldReason.VERSION_REFUSED
+    assert active.problem == active.refused is not None
     active.consider([(9, bad), *published(message(2), message(1))])
     assert (active.version, masking.restored, active.refused) == (2, [2], None)
     active.consider([(9, bad)])
-    assert (active.version, masking.restored, active.refusals, active.held) == (2, [2], 3, None)
-    assert active.refused is not None
-    assert active.refused.startswith("version 9 was refused: ")
+    assert (active.version, masking.restored, active.refusals) == (2, [2], 3)
+    assert active.problem is not None
+    assert active.problem.startswith("version 9 was refused: ")
     assert "version 9 was refused" in caplog.text
     assert "E11" not in caplog.text
 
@@ -202,29 +204,30 @@ def test_no_version_is_used_before_the_end_of_the_topic_is_reached(client: FakeC
     active = activate(partitions=2)
     assert client.assigned == [(0, OFFSET_BEGINNING), (1, OFFSET_BEGINNING)]
     failed = FakeMessage(1, 0, error=KafkaError(KafkaError.LEADER_NOT_AVAILABLE, "no leader"))
-    client.batches = [[Version(1), Version(2)], [end(0), failed]]
+    client.batches = [[Version(1), Version(2), end(0), failed]]
     active.poll()
-    assert (active.version, active.held[0] if active.held else None) == (0, HoldReason.READING)
+    assert (active.version, active.problem) == (0, "reading the statistics topic")
     client.batches = [[end(1)]]
     active.poll()
-    assert (active.version, active.held) == (2, None)
+    assert (active.version, active.problem) == (2, None)
     client.batches = [[Version(3)]]
     active.poll()
     assert active.version == 3
 
 
-def test_a_turn_is_bounded(client: FakeClient, active: ActiveStatistics, monkeypatch: pytest.MonkeyPatch) -> None:
-    now = iter(range(100))
-    monkeypatch.setattr(module.time, "monotonic", lambda: 0.2 * next(now))
+def test_a_turn_is_bounded(client: FakeClient, active: ActiveStatistics) -> None:
     client.batches = [[Version(1)] * 2 for _ in range(6)]
     active.poll()
-    assert len(client.batches) == 4
+    assert len(client.batches) == 5
 
 
-def test_why_the_input_is_held(client: FakeClient, active: ActiveStatistics) -> None:
+def test_a_worker_that_waits_for_the_first_version_is_ready(client: FakeClient, active: ActiveStatistics) -> None:
+    report = WorkerReport(Metrics(CollectorRegistry(), "worker"), Health())
+    report.health.reason(STARTING, None)
     client.batches = [[end(0)]]
-    for published_now, reason in (([], HoldReason.NONE_PUBLISHED), ([ANOTHER], HoldReason.OTHER_SECRET)):
-        active.poll()
-        active.consider(published(*(message(2, secret_id=one) for one in published_now)))
-        assert active.held is not None
-        assert active.held[0] is reason
+    active.poll()
+    report.statistics(active)
+    assert (report.health.reasons, report.health.notes) == ((), ("no statistics yet: none are published",))
+    active.consider(published(message(2, secret_id=ANOTHER)))
+    report.statistics(active)
+    assert report.health.reasons == (f"no statistics: {active.refused}",)

@@ -29,15 +29,20 @@ class FakeProducer:
         self.refuses, self.failures = refuses, list(failures)
         self.sent, self.committed = Sent(), Sent()
         self.offsets: dict[int, int] = {}
-        self.flush = self.init_transactions = lambda timeout: 0
+        self.init_transactions = lambda timeout: 0
 
     def begin_transaction(self) -> None:
-        self.sent = []
+        self.sent, self.delivered = [], False
+
+    def flush(self, timeout: float) -> int:
+        self.delivered = True
+        return 0
 
     def produce(self, topic: str, value: bytes, key: bytes, partition: int, *_: object) -> None:
         self.sent.append((topic, partition, value))
 
     def send_offsets_to_transaction(self, offsets: list[TopicPartition], group: object, timeout: float) -> None:
+        assert self.delivered, "refused while the coordinator adds partitions or ends the last transaction"
         self.offered = {one.partition: one.offset for one in offsets}
 
     def commit_transaction(self, timeout: float) -> None:

@@ -44,6 +44,12 @@ OTHERS = {"meningitis", "multiple sclerosis"}
 WRONG = np.array([["Alzheimer" in {a, b} and bool({a, b} & OTHERS) for b in SAMPLE] for a in SAMPLE])
 
 
+def marginality(values, d):
+    """Equation 2: the sum of the distances of each value to all others."""
+    sample = Marginal.of(value_counts(values, d), d)
+    return sample.sums[np.searchsorted(sample.positions, d.encode(values))]
+
+
 def test_the_examples_of_2013_with_its_two_misprints():
     np.testing.assert_allclose(D.matrix(SAMPLE), PRINTED + MISPRINT * WRONG, atol=0.0051)
     np.testing.assert_allclose(PRINTED.sum(axis=1), MARGINALITIES, atol=1e-9)
@@ -55,12 +61,6 @@ def test_the_examples_of_2013_with_its_two_misprints():
     more = [*SAMPLE, *["lung cancer"] * 9]
     assert marginality(more, D)[0] == pytest.approx(found[0])
     assert D.taxonomy.ids[mean_and_variance(value_counts(more, D), D)[0]] == "lung cancer"
-
-
-def marginality(values, d):
-    """Equation 2: the sum of the distances of each value to all others."""
-    sample = Marginal.of(value_counts(values, d), d)
-    return sample.sums[np.searchsorted(sample.positions, d.encode(values))]
 
 
 @st.composite

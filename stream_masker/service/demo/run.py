@@ -96,7 +96,8 @@ def prepare_demo(folder: Path, servers: str, records: int, mechanism: str) -> Co
 def demo_configuration(servers: str, records: int, mechanism: str) -> dict[str, Any]:
     """Return a configuration of nested events, with one statistics version of masked ones, all of the outbreak.
 
-    With the newer protocol of groups, the worker is assigned its partitions at once.
+    Windows of fewer than 200 events would not show it. With the newer protocol of groups, the worker is assigned its
+    partitions at once.
     """
     return {
         **NESTED_EVENTS,
@@ -104,7 +105,7 @@ def demo_configuration(servers: str, records: int, mechanism: str) -> dict[str, 
         "topics": {topic: f"stream-masker-demo.{topic}" for topic in TOPICS},
         "mechanism": {"name": mechanism},
         "calibration": {
-            "window_records": records // 8,
+            "window_records": max(records // 8, 200),
             "min_records": records // 20,
             "every_records": 7 * records // 10,
             "every_seconds": 3_600,
@@ -126,7 +127,8 @@ class EventStream:
         self.masked = self.rejected = self._sent = 0
         self.pair: tuple[dict[str, Any], dict[str, Any]] | None = None
         self.drift: dict[str, Any] = {}
-        self._topics, self._records, self._earlier = configuration.topics, records, records // 8
+        self._topics, self._records = configuration.topics, records
+        self._earlier = configuration.calibration.window_records
         discharges = SyntheticDischarges(configuration, outbreak_after=self._earlier + records // 2, seed=SEED)
         self._events = discharges.events(self._earlier + records)
         self._before: dict[str, dict[str, Any]] = {}

@@ -61,7 +61,7 @@ def reading(source: object) -> Iterator[None]:
 def arrays_of(draft: Draft) -> Arrays:
     """Check that the links form a hierarchy, and return its concepts in order.
 
-    Raises OntologyError for no concept, an empty id, a parent that is no concept, or a cycle.
+    Raises OntologyError for no concept, an id that is empty or not a text, a parent that is no concept, or a cycle.
     """
     _add_common_root(draft)
     if not all(isinstance(concept, str) for concept in draft.parents):

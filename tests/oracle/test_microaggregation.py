@@ -7,7 +7,7 @@ from support.graphs import taxonomies
 
 from stream_masker.core.distance import LogTaxonomic
 from stream_masker.core.mechanisms.grouped import GroupValues
-from stream_masker.core.mechanisms.microaggregation import group_means, mdav
+from stream_masker.core.mechanisms.microaggregation import group_means, mdav, near_values
 
 
 class LiteralMdav:
@@ -99,3 +99,18 @@ def test_the_values_of_a_group_become_the_least_marginal_one(tau, seed):
         totals = {r: sum(d.between(codes[[r]], codes[group])[0]) for r in group.tolist()}
         least = min(totals, key=lambda r: (round(totals[r], 8), words[r]))
         assert set(masks[group].tolist()) == {int(codes[least])}
+
+
+@given(taxonomies(), st.integers(0, 1000))
+def test_hybrid_values_are_random_ones_within_the_radius_of_the_group(tau, seed):
+    """Algorithm 1: as many different values as are within the radius, for as many equidistant random numbers."""
+    rng, d = np.random.default_rng(seed), LogTaxonomic(tau)
+    codes = rng.integers(0, min(len(tau), 8), 12).astype(np.int32)
+    values, (group, others) = GroupValues.of(codes, d), np.split(rng.permutation(12), [4])
+    drawn = [near_values(values, [group, others], np.full(12, u))[group] for u in (np.arange(840) + 0.5) / 840]
+    for place, record in enumerate(group):
+        radius = d.between(codes[[record]], codes[group]).max()
+        near = [code for code in np.unique(codes) if d.between(codes[[record]], np.array([code]))[0, 0] <= radius]
+        found, times = np.unique([masks[place] for masks in drawn], return_counts=True)
+        assert found.tolist() == near
+        assert set(times) == {840 // len(near)}

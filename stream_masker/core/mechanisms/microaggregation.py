@@ -8,19 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from stream_masker.core.arrays import (
-    Float64Array,
-    Int32Array,
-    Int64Array,
-    UInt64Array,
-    ratio,
-)
+from stream_masker.core.arrays import Float64Array, Int32Array, Int64Array, UInt64Array, ratio
 from stream_masker.core.batch import Batch, Column, MaskedBatch, presence_patterns
 from stream_masker.core.distance import Distance
 from stream_masker.core.linkage import least_class
 from stream_masker.core.mechanisms.grouped import GroupMechanism, GroupParameters, GroupValues
 from stream_masker.core.mechanisms.parameters import parameter
-from stream_masker.core.random import ROUNDING_WORD, Keys, draw_words
+from stream_masker.core.random import ROUNDING_WORD, TIES, Keys, draw_words, uniforms
 from stream_masker.core.statistics.counts import Counts, SparseCounts
 from stream_masker.core.statistics.statistics import Marginal
 from stream_masker.core.statistics.summary import Statistics
@@ -33,6 +27,9 @@ class MicroaggregationParameters(GroupParameters):
     """Microaggregation (2013): replaces the values of k or more similar records by one representative."""
 
     k: int = parameter(5, "The minimum number of records in a group of equal masked records; at least 2.", ge=2)
+    hybrid: bool = parameter(
+        False, "Whether values are taken from records of the group instead of its mean (2013: Algorithm 1)."
+    )
     distance: str = parameter("log_taxonomic", "The semantic distance.")
 
 
@@ -49,15 +46,19 @@ class Microaggregation(GroupMechanism):
     except which values are absent (counted as ``truncated``). Array elements form groups by themselves: an element
     equals at least k − 1 others, but the combination of a record's elements, and their number, are not hidden.
 
-    The paper's Algorithm 1, which replaces means by random values near the originals, is left out: it restores the
-    variance that means lose, and loses the k-anonymity.
+    ``hybrid`` (2013: Algorithm 1) keeps the variance that means lose: each value becomes a random one among the values
+    masked together that are no farther from it than its group's farthest value. Instead of k-anonymity, it guarantees
+    that every value of the group, for each attribute separately, is a possible result for each of its records.
     """
 
     name = "microaggregation"
     counts_units = True
     source = "2013: sections 2.2 to 3.1"
-    preserves = ("meaning", "mean")
-    guarantee = "k-anonymity of scalars within a group, verified, but not of the masks of a person in several groups"
+    preserves = ("meaning", "mean", "with hybrid: dispersion within groups")
+    guarantee = (
+        "k-anonymity of scalars within a group, verified, but not of the masks of a person in several groups; "
+        "none with hybrid"
+    )
 
     parameters_type = MicroaggregationParameters
     parameters: MicroaggregationParameters
@@ -68,7 +69,7 @@ class Microaggregation(GroupMechanism):
         return self.parameters.k
 
     def _mask(self, batch: Batch, keys: Keys, prepared: tuple[Float64Array, list[int]]) -> MaskedBatch:
-        (weights, means), k = prepared, self.group_minimum
+        (weights, means), k, hybrid = prepared, self.group_minimum, self.parameters.hybrid
         words, codes = draw_words(keys, batch), [column.codes.copy() for column in batch.columns]
         truncated, every = [0] * len(codes), np.arange(batch.size) if batch.units is None else batch.units
         for rows, columns in _comparable(batch):
@@ -81,9 +82,10 @@ class Microaggregation(GroupMechanism):
             values = [GroupValues.of(codes[j][rows], self.distances[j]) for j in columns]
             groups = mdav(values, weights[columns], order, units, k)
             for j, value in zip(columns, values, strict=True):
-                codes[j][rows] = group_means(value, groups, order)
+                near = near_values(value, groups, uniforms(words[j][rows, TIES])) if hybrid else None
+                codes[j][rows] = group_means(value, groups, order) if near is None else near
             masked = Batch(rows.size, tuple(Column(codes[j][rows]) for j in columns), units=units)
-            if least_class(masked) < k:
+            if not hybrid and least_class(masked) < k:
                 raise AnonymityError(f"masked records are not {k}-anonymous and are withheld")
         return self._masked(batch, codes, truncated)
 
@@ -130,6 +132,22 @@ def group_means(values: GroupValues, groups: Sequence[Int64Array], order: UInt64
         totals = np.round(values.distances[np.ix_(own, own)].mean(axis=1), 9)
         least = np.flatnonzero(totals == totals.min())
         masks[group] = own[least[order[group[least]].argmin()]]
+    return values.distinct[masks]
+
+
+def near_values(values: GroupValues, groups: Sequence[Int64Array], uniform: Float64Array) -> Int32Array:
+    """Return (n,) int32: for each record a random value within the radius of its group (2013: Algorithm 1).
+
+    It is one of the values that are no farther from the record's own value than the farthest value of its group, all
+    with the same probability. ``uniform``: (n,) in [0, 1).
+    """
+    masks = np.empty_like(values.rows)
+    for group in groups:
+        own = values.rows[group]
+        far = values.distances[own]
+        near = far <= far[:, own].max(axis=1, keepdims=True)
+        drawn = np.floor(uniform[group] * near.sum(axis=1))
+        masks[group] = (near.cumsum(axis=1) > drawn[:, None]).argmax(axis=1)
     return values.distinct[masks]
 
 

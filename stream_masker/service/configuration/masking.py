@@ -148,7 +148,7 @@ class CsvSection(Section):
 ELSEWHERE = {"alpha", "group_records", "window"}
 """Parameters that come from other sections, or that the service leaves at their defaults."""
 
-IN_PYTHON = {"c1", "multigraph", "part_size", "threshold"}
+IN_PYTHON = {"hybrid", "c1", "multigraph", "part_size", "threshold"}
 """Parameters of the papers' experiments, which are given in Python only."""
 
 Certainty: TypeAlias = Annotated[float, Field(ge=0.01, le=1)]

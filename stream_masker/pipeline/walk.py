@@ -196,7 +196,7 @@ class Node:
         self._filtered = _masked(rest for rest in self._entering if rest.step in self._filters)
         self._indices = {step.position for step in steps if isinstance(step, IndexStep)}
         self._shapes = {rest.shape for rest in going}
-        self._refusing = {
+        self._refusing: dict[type, Path | None] = {
             kind: _masked(rest for rest in going if rest.shape is not kind) for kind in (dict, list, object)
         }
         strictest = max(self._action, *(rest.action for rest in going if rest.action is not None))

@@ -17,7 +17,7 @@ import numpy as np
 from stream_masker.core.arrays import offsets_from_lengths, ranges
 from stream_masker.core.batch import Batch, Column, Distortion, unchanged_records
 from stream_masker.core.random import Secret
-from stream_masker.core.statistics.counts import Counts, count_batch, key_hashes, key_slots, merge
+from stream_masker.core.statistics.counts import Counts, count_batch, key_slots, merge
 from stream_masker.core.window import joined
 from stream_masker.pipeline.codec import RecordPart
 from stream_masker.pipeline.reasons import RejectionCause, RejectionCauses
@@ -87,7 +87,7 @@ class BlockCounter:
 
     def with_slots(self, batch: Batch, keys: Sequence[bytes]) -> Batch:
         """Return a batch with the slots of its noise keys, if there are any."""
-        return replace(batch, slots=key_slots(key_hashes(self._secret, keys))) if keys else batch
+        return replace(batch, slots=key_slots(self._secret, keys)) if keys else batch
 
     def blocks(self, topic: str, partition: int, records: Inputs, parts: Sequence[RecordPart]) -> Iterator[Block]:
         """Yield the blocks of the parts that ``records`` were masked in, usually one.

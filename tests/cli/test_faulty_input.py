@@ -63,8 +63,10 @@ def test_suppressed_codes_are_counted_and_many_of_them_are_a_warning(tmp_path, c
 def test_codes_that_are_masked_as_coarser_ones_are_counted(tmp_path):
     links = {"B99": "ICD10CM", "B99.9": "B99", "E11": "ICD10CM", "E11.6": "E11", "E11.65": "E11.6"}
     codes = ["E11.65", "B99.9", "E11", "E11.659", "E11.99"]
-    config = deployment(tmp_path, {"path": "a", "unknown": "ancestor"}, links, limits={})
-    source = write(tmp_path / "in.jsonl", (orjson.dumps({"a": codes[k % 5]}) for k in range(100)))
+    own = {"ontology": "tree", "unknown": "ancestor"}
+    attributes = {"a": {**own, "path": "a"}, "b": {**own, "path": "b[*]"}}
+    config = deployment(tmp_path, {}, links, attributes=attributes, limits={})
+    source = write(tmp_path / "in.jsonl", (orjson.dumps({"a": codes[k % 5], "b": ["E11", "B99"]}) for k in range(100)))
     done = run("mask", "-c", config, source, tmp_path / "out.jsonl")
     assert "masked 100, rejected 0, generalized 40 codes (40 of a), by statistics version 1" in done.stderr
     checked = run("config", "check", "-c", config, "--events", source)

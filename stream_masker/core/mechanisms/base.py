@@ -23,7 +23,7 @@ from stream_masker.core.random import FieldKeys, Keys, Secret
 from stream_masker.core.risk.law import Channel, IndependentMasks, MaskLaw, Tuples, value_law
 from stream_masker.core.risk.risk import Risk, assess, check_masking
 from stream_masker.core.statistics import compute_statistics, unpack_observed
-from stream_masker.core.statistics.counts import Counts, key_hashes, key_slots
+from stream_masker.core.statistics.counts import Counts, key_slots
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.core.validation import checked_seed, require_keys, require_known, require_mapping, whole_number
 from stream_masker.core.window import SlidingWindow
@@ -186,7 +186,7 @@ class Mechanism(ABC):
         batch = self.encode(self._as_records(records))
         if keys is not None:
             require_keys(keys, batch.size)
-            batch = replace(batch, slots=key_slots(key_hashes(self._secret, map(bytes, keys))))
+            batch = replace(batch, slots=key_slots(self._secret, map(bytes, keys)))
         self._window.add(batch)
 
     def calibrate(self) -> Statistics:

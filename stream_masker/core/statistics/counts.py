@@ -3,9 +3,9 @@
 Every statistic of the papers depends on a window only through how often each value, and each pair of values, occurs.
 ``Counts`` holds exactly that. Counts are immutable, sparse and exact, and they add up.
 
-They also give a lower bound of the number of different noise keys (such as patients) of a value. The keyed hash of a
-noise key (``key_hashes``) gives it one of ``KEY_SLOTS`` slots, and an entry of counts has a bit for the slot of each of
-its rows. Bits are united by OR, in any order and any number of times. Two noise keys of one slot count as one.
+They also give a lower bound of the number of different noise keys (such as patients) of a value. A keyed hash gives
+each noise key one of ``KEY_SLOTS`` slots, and an entry of counts has a bit for the slot of each of its rows. Bits are
+united by OR, in any order and any number of times. Two noise keys of one slot count as one.
 """
 
 from __future__ import annotations
@@ -34,22 +34,14 @@ NO_SLOT: Final = KEY_SLOTS
 MANY_KEYS: Final = 32
 """Entries with this number of bits have about 44 noise keys or more. All their rows count as different."""
 
-SLOT_SHIFT: Final = 16
-"""The lowest bit of a hash that determines its slot: above those that bound the records of a noise key."""
-
 MAX_PATTERN_ATTRIBUTES: Final = 12
 """The greatest number of attributes of which it is counted which records lack which."""
 
 
-def key_hashes(secret: Secret, keys: Iterable[bytes]) -> Int64Array:
-    """Return (n,) int64 in [0, 2⁶³): hashes of n noise keys that nobody can test against a guess without the secret."""
+def key_slots(secret: Secret, keys: Iterable[bytes]) -> Int64Array:
+    """Return (n,) int64: the slots of n noise keys, which nobody can test against a guess without the secret."""
     words = secret.words(b"masker-slot", secret.digests(keys))
-    return (words[:, 0] >> np.uint64(1)).astype(np.int64)
-
-
-def key_slots(hashes: Int64Array) -> Int64Array:
-    """Return (n,) int64: the slots of noise keys, from their (n,) keyed hashes."""
-    return hashes >> SLOT_SHIFT & (KEY_SLOTS - 1)
+    return (words[:, 0] % np.uint64(KEY_SLOTS)).astype(np.int64)
 
 
 @dataclass(frozen=True, slots=True)

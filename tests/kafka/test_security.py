@@ -106,6 +106,6 @@ def test_wrong_credentials_are_one_message_with_its_remedy(
     files = {"certificate": pair, "authority": {"ca.location": others / "ca.pem"}}[wrong]
     changes = {f"ssl.{name}": str(path) for name, path in files.items()}
     printed = here.command("worker", code=1, kafka=access({**secured_kafka.mutual_tls(WORKER), **changes}))
-    [message] = (line for line in rules.stderr.splitlines() if line.startswith("Error: "))
+    [message] = (line for line in printed.stderr.splitlines() if line.startswith("Error: "))
     assert "check security.protocol, ssl.ca.location, and the client's ssl.certificate.location" in message
     assert "Traceback" not in printed.output

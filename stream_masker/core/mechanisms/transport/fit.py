@@ -293,12 +293,14 @@ class Map:
 
     def scaled(self) -> Map:
         """Return the map whose masks have the law T but for an error, by over-relaxed scaling."""
-        share, found = self.law.share, self
+        there, found = np.nonzero(self.law.counts), self
+        share, weights, tuple_weights = self.law.share[there], self.tuple_weights[there], np.zeros_like(self.law.target)
         for _ in range(LAW_ROUNDS):
-            reached = (found.tuple_weights * found.totals).astype(np.float64)
-            change = ratio(share, reached).astype(np.float32)
-            settled = float((np.abs(change - 1.0) * share).sum()) < LAW_ERROR
-            found = replace(found, tuple_weights=found.tuple_weights * (change if settled else change**RELAXATION))
+            change = (share / found.totals[there] / weights).astype(np.float32)
+            settled = float(np.abs(change - 1.0) @ share) < LAW_ERROR
+            weights = weights * (change if settled else change**RELAXATION)
+            tuple_weights[there] = weights
+            found = replace(found, tuple_weights=tuple_weights)
             if settled:
                 break
         return found

@@ -63,7 +63,7 @@ def few_groups(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def no_comparison(monkeypatch: pytest.MonkeyPatch) -> None:
     """Commands do not try another mechanism to compare it with the configured one, which takes longer than masking."""
-    monkeypatch.setattr("stream_masker.pipeline.risk.MOST_COMPARED", 0)
+    monkeypatch.setattr("stream_masker.pipeline.risk.alternative", lambda *_: None)
 
 
 @pytest.fixture

@@ -532,105 +532,71 @@ REDRAWN, SECOND, AGAIN = map(np.uint64, (0x5851F42D4C957F2D, 0x14057B7EF767814F,
 """Constants that give the draws of one record different random words."""
 
 
-class Couplings(NamedTuple):
-    """The laws of an attribute's k_B values given k_A values of the root, by which values move (``transport.given``).
+class Tree(NamedTuple):
+    """The laws of an attribute's k_B values given k_A values of the root, on a tree of N nodes (``transport.given``).
 
-    * ``source``, ``target``: (k_A, k_B) float32, P(b | a), and P(b* | a*). ``redraw_chance``: (k_A, k_B) float32 η.
-    * ``groups``: (levels, k_B) int64, the number of each value's group at each level; all are in one at the last level.
-    * ``salts``: (k_B,) uint64.
+    The first k_B nodes are the values, the last one is the root.
+
+    * ``source``, ``target``: (k_A, N) float32, the mass of each node in P(b | a), and in P(b* | a*). ``redraw_chance``:
+      (k_A, k_B) float32 η.
+    * ``lines``: (levels, k_B) int64, the nodes of each value: itself, its block, its chapter, the root.
+    * ``parent``: (N,) int64. ``children``, ``starts``: those of node n are ``children[starts[n]:starts[n + 1]]``.
+      ``salts``: (N,) uint64.
     """
 
-    source: Float32Array
-    target: Float32Array
-    redraw_chance: Float32Array
-    groups: Int64Array
+    source: Float32Matrix
+    target: Float32Matrix
+    redraw_chance: Float32Matrix
+    lines: Int64Matrix
+    parent: Int64Array
+    children: Int64Array
+    starts: Int64Array
     salts: UInt64Array
 
 
 @kernel
-def fill_moves(
-    p: Float32Array, q: Float32Array, groups: Int64Matrix, falls: Float64Matrix, wins: Float32Matrix
-) -> Int64Array:
-    """Fill ``falls`` and ``wins``, (levels, k_B), with how values move so that their law p becomes q, (k_B,) each.
-
-    What both laws have in common stays. Of the rest, each group moves within itself what it has to lose and to win,
-    from the first level on: value b with the mass falls[level, b], and to b* with the probability wins[level, b*].
-
-    Returns the values that lose.
-    """
-    lose, win = np.flatnonzero(p > q), np.flatnonzero(q > p)
-    losing, winning = p[lose].astype(np.float64) - q[lose], q[win].astype(np.float64) - p[win]
-    falls[:], wins[:] = 0.0, np.float32(0.0)
-    for level in range(groups.shape[0]):
-        lost, won, group = np.zeros(p.size), np.zeros(p.size), groups[level]
-        for k in range(lose.size):
-            lost[group[lose[k]]] += losing[k]
-        for k in range(win.size):
-            won[group[win[k]]] += winning[k]
-        moved = np.minimum(lost, won)
-        for k in range(lose.size):
-            if moved[group[lose[k]]] > 0.0:
-                falls[level, lose[k]] = losing[k] * moved[group[lose[k]]] / lost[group[lose[k]]]
-                losing[k] -= falls[level, lose[k]]
-        for k in range(win.size):
-            if moved[group[win[k]]] > 0.0:
-                share = winning[k] / won[group[win[k]]]
-                wins[level, win[k]] = share
-                winning[k] -= share * moved[group[win[k]]]
-    return lose
-
-
-@kernel
-def couple(given: Couplings, roots: Int64Array, shares: Float64Array, new: int, masks: Int64Array) -> Float32Matrix:
-    """Return (k_B, n) float32: P(b, b* | a*) of n masks by the moves of ``draw_given``, before repeats and redraws.
+def couple(tree: Tree, roots: Int64Array, shares: Float64Array, new: int, masks: Int64Array) -> Float32Matrix:
+    """Return (k_B, n) float32: P(b, b* | a*) of n masks by the coupling of ``draw_given``, before repeats and redraws.
 
     * ``roots``, ``shares``: (m,) the values of the root, and P(a | a*). ``new``: a*.
-    * ``masks``: (n,) the values that can be masks, those of each group next to each other.
+    * ``masks``: (n,) the values that can be masks, those of each node next to each other.
     """
-    q, (levels, size) = given.target[new], given.groups.shape
-    joint, place, common = np.zeros((size, masks.size), np.float32), np.arange(masks.size), np.zeros(masks.size)
-    falls, wins = np.empty((levels, size)), np.empty((levels, size), np.float32)
-    firsts, ends = np.zeros((levels, size), np.int64), np.zeros((levels, size), np.int64)
+    q, (levels, size), nodes = tree.target[new], tree.lines.shape, tree.parent.size
+    joint, down = np.zeros((size, masks.size), np.float32), np.empty(masks.size, np.float32)
+    starts, ends, rising = np.zeros(nodes, np.int64), np.zeros(nodes, np.int64), np.empty(size)
     for level in range(levels):
-        of = given.groups[level][masks]
-        firsts[level][of[::-1]], ends[level][of] = place[::-1], place + 1
+        for m in range(masks.size):
+            starts[tree.lines[level, masks[-1 - m]]], ends[tree.lines[level, masks[m]]] = masks.size - 1 - m, m + 1
     for k in range(roots.size):
-        p = given.source[roots[k]]
-        lose = fill_moves(p, q, given.groups, falls, wins)
-        common += shares[k] * np.minimum(p, q)[masks]
-        for level in range(levels):
-            group, won = given.groups[level], wins[level][masks]
-            for x in lose:
-                if falls[level, x] > 0.0:
-                    mass, row = np.float32(shares[k] * falls[level, x]), joint[x]
-                    for m in range(firsts[level, group[x]], ends[level, group[x]]):
-                        row[m] += mass * won[m]
-    for m in range(masks.size):
-        joint[masks[m], m] += common[m]
+        p, won, lost = tree.source[roots[k]], np.zeros(nodes), np.zeros(nodes)
+        for x in range(nodes - 1):
+            change = np.float64(q[x]) - np.float64(p[x])
+            won[tree.parent[x]] += max(change, 0.0)
+            lost[tree.parent[x]] += max(-change, 0.0)
+        for x in range(size):
+            rising[x] = max(np.float64(p[x]) - np.float64(q[x]), 0.0)
+            if ends[x] > 0:
+                joint[x, starts[x]] += shares[k] * np.float64(min(p[x], q[x]))
+        down[:] = shares[k]
+        for level in range(1, levels):
+            for m in range(masks.size):
+                node = tree.lines[level - 1, masks[m]]
+                total = won[tree.parent[node]]
+                down[m] *= max(np.float64(q[node]) - np.float64(p[node]), 0.0) / total if total > 0.0 else 0.0
+            for x in range(size):
+                if rising[x] > 0.0:
+                    node = tree.lines[level, x]
+                    loss = max(np.float64(p[node]) - np.float64(q[node]), 0.0) if level < levels - 1 else 0.0
+                    leaving = min(loss / lost[node], 1.0)
+                    falling, rising[x] = np.float32(rising[x] * (1.0 - leaving)), rising[x] * leaving
+                    for m in range(starts[node], ends[node]):
+                        joint[x, m] += falling * down[m]
     return joint
 
 
 @kernel
-def draw_near(
-    given: Couplings, weights: Float32Array, level: int, value: int, taken: Int32Array, word: np.uint64
-) -> int:
-    """Return a value drawn by weight from the group of ``value`` at a level, without the taken ones; or else ``value``.
-
-    ``weights``: (k_B,).
-    """
-    fits, total, group = weights.copy(), 0.0, given.groups[level]
-    for x in taken:
-        fits[x] = np.float32(0.0)
-    for x in range(fits.size):
-        fits[x] = fits[x] if group[x] == group[value] else np.float32(0.0)
-        total += np.float64(fits[x])
-    natural, ones = np.arange(fits.size), np.ones(fits.size, np.float32)
-    return draw_product(natural, ones, fits, total, -1, given.salts, word) if total > 0.0 else value
-
-
-@kernel
 def draw_given(
-    given: Couplings,
+    tree: Tree,
     root: Int32Array,
     root_new: Int32Array,
     values: Int32Array,
@@ -643,30 +609,41 @@ def draw_given(
       offsets[i + 1] − 1. If all values of a record differ, so do their masks, as far as the law allows. A repeated mask
       is drawn again from its block or, if nothing else of the block is left, one level up.
     """
-    (levels, size), result, top = given.groups.shape, np.empty(values.size, np.int32), given.groups.shape[0] - 1
-    falls, wins = np.empty((levels, size)), np.empty((levels, size), np.float32)
+    size, top, result = tree.lines.shape[1], tree.parent.size - 1, np.empty(values.size, np.int32)
+    natural, ones = np.arange(size), np.ones(tree.parent.size, np.float32)
     for i in range(root.size):
         start, end = offsets[i], offsets[i + 1]
-        p, q, redraw_chance = given.source[root[i]], given.target[root_new[i]], given.redraw_chance[root_new[i]]
-        fill_moves(p, q, given.groups, falls, wins)
-        unlike = np.unique(values[start:end]).size == end - start
+        p, q, redraw_chance = tree.source[root[i]], tree.target[root_new[i]], tree.redraw_chance[root_new[i]]
+        won, unlike = np.maximum(q - p, np.float32(0.0)), np.unique(values[start:end]).size == end - start
         for k in range(start, end):
-            word, value, level = words[k], int64(values[k]), 0
-            mask, place = value, uniform(word) * p[value] - min(p[value], q[value])
-            if place >= 0.0:
-                while level < top and place >= falls[level, value]:
-                    place -= falls[level, value]
-                    level += 1
-                if falls[level, value] > 0.0:
-                    mask = draw_near(given, wins[level], level, value, result[:0], word)
-                else:  # the window lacks the value beside this root
-                    mask = draw_near(given, q, top, value, result[:0], word)
-            if uniform(mixed_word(word ^ REDRAWN)) < redraw_chance[mask]:
-                again = redraw_chance * q
-                mask = draw_near(given, again, top, mask, result[:0], mixed_word(word ^ SECOND))
-            for level in range(levels if unlike else 0):
-                taken = result[start:k]
-                if (taken == mask).any():
-                    mask = draw_near(given, q, level, mask, taken, mixed_word(word ^ AGAIN))
-            result[k] = mask
+            word, node, gross = words[k], int64(values[k]), float(p[values[k]])
+            place, mass = uniform(word) * gross, won if gross > 0.0 else q
+            node = node if gross > 0.0 else top
+            while node < top and place < np.float64(p[node]) - np.float64(q[node]):
+                lost, node, gross = np.float64(p[node]) - np.float64(q[node]), tree.parent[node], 0.0
+                for child in tree.children[tree.starts[node] : tree.starts[node + 1]]:
+                    gross += max(np.float64(p[child]) - np.float64(q[child]), 0.0)
+                place *= gross / lost
+            while node >= size:
+                below, total = tree.children[tree.starts[node] : tree.starts[node + 1]], 0.0
+                for child in below:
+                    total += np.float64(mass[child])
+                if total > 0.0:
+                    node = draw_product(below, ones, mass, total, -1, tree.salts, word)
+                else:  # a rounding error: the node wins nothing
+                    node, mass = top, q
+                word = mixed_word(word)
+            if uniform(mixed_word(word ^ REDRAWN)) < redraw_chance[node]:
+                total = (redraw_chance.astype(np.float64) * q[:size]).sum()
+                node = draw_product(natural, redraw_chance, q, total, -1, tree.salts, mixed_word(word ^ SECOND))
+            for level in range(1, tree.lines.shape[0] if unlike else 1):
+                taken, line = result[start:k], tree.lines[level]
+                if not (taken == node).any():
+                    break
+                fits = np.where(line == line[node], q[:size], np.float32(0.0))
+                fits[taken] = np.float32(0.0)
+                total = fits.astype(np.float64).sum()
+                if total > 0.0:
+                    node = draw_product(natural, ones, fits, total, -1, tree.salts, mixed_word(word ^ AGAIN))
+            result[k] = node
     return result

@@ -1,5 +1,4 @@
-"""The mechanisms to compare, each with the parameters of the papers, and their measures on a data set: utility and
-disclosure risk, and the choice of one within limits."""
+"""The mechanisms to compare, with the papers' parameters, and their utility and disclosure risk on a data set."""
 
 from __future__ import annotations
 

@@ -82,17 +82,17 @@ TRIED = 1_000
 """The number of masked events that an attacker compares with all events."""
 
 
+@pytest.mark.usefixtures("no_comparison")
 @pytest.mark.parametrize(
     "case",
     ["1,000 real discharges", *(pytest.param(case, marks=pytest.mark.scheduled) for case in list(CASES)[::2])],
 )
-def test_no_attacker_is_right_more_often_or_surer_than_the_commands_say(tmp_path, case, monkeypatch):
+def test_no_attacker_is_right_more_often_or_surer_than_the_commands_say(tmp_path, case):
     """Within one standard error of so many guesses that it is small beside the distance to what is said.
 
     The principal code is guessed once for each event: the law of scalars counts an event once, however many elements
     it has. Guesses counted by element would weigh events with many elements more, of which the number tells.
     """
-    monkeypatch.setattr("stream_masker.pipeline.risk.MOST_COMPARED_SLOWLY", 0)  # the comparison with noise is slow
     make, repeats, secrets = CASES[case]
     configuration, events = make()
     promise, chance, deployment, written = deployed(tmp_path, configuration, events)

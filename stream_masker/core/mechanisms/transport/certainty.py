@@ -26,7 +26,7 @@ MAX_SOLUTIONS = 4
 """How often a map is fitted, with another λ each time, to meet its distance."""
 COLUMNS = 512
 """The number of columns of posteriors that are computed at once."""
-CACHED = 64
+CACHED = 256
 """The number of columns of products that are computed at once, so that they stay in a processor's cache."""
 
 

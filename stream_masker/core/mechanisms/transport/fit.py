@@ -90,20 +90,16 @@ class Values:
             found = self.index_of[codes]
         return np.asarray(found, np.int32)
 
-    @cached_property
-    def groups(self) -> Int64Array:
-        """(3, k) int64: the number of the block, of the chapter and of the root above each value (``BLOCK_DEPTHS``).
-
-        Values are followed along first parents; one above a depth is a group of its own.
-        """
+    def ancestors(self, depth: int) -> Int64Array:
+        """Return (k,) int64: the ancestor of each value at a depth of its line of first parents, or the value itself
+        above that."""
         tau, at = self.distance.taxonomy, self.positions.astype(np.int64)
         parent, line = tau.first_parents, [at]
         while (at > 0).any():
             at = np.where(at > 0, parent[at], 0).astype(np.int64)
             line.append(at)
-        links, places = (np.array(line) > 0).sum(axis=0), np.arange(at.size)
-        above = [np.array(line)[np.maximum(links - depth + 1, 0), places] for depth in BLOCK_DEPTHS]
-        return np.array([np.unique(each, return_inverse=True)[1] for each in above])
+        links = (np.array(line) > 0).sum(axis=0)
+        return np.asarray(np.array(line)[np.maximum(links - depth + 1, 0), np.arange(at.size)], np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,8 +158,8 @@ class Law:
         Raises StatisticsError if no code is of enough patients.
         """
         target, rest = np.where(self.heavy, self.counts, 0.0), np.where(self.heavy, 0, self.counts)
-        for level in range(len(BLOCK_DEPTHS)):
-            (first, a), (second, b) = (self._shares(j, level) for j in (0, 1))
+        for depth in BLOCK_DEPTHS:
+            (first, a), (second, b) = (self._shares(j, depth) for j in (0, 1))
             can = np.logical_and.outer(np.bincount(first, a)[first] > 0.0, np.bincount(second, b)[second] > 0.0)
             mass, cells = np.zeros((first.max() + 1, second.max() + 1)), np.ix_(first, second)
             np.add.at(mass, cells, np.where(can, rest, 0))
@@ -174,9 +170,10 @@ class Law:
         written: Float32Array = (target / target.sum()).astype(np.float32)
         return written
 
-    def _shares(self, j: int, level: int) -> tuple[Int64Array, Float64Array]:
-        """Return the group of each value of attribute j at a level, and the share of each value in its group."""
-        groups, weights = self.values[j].groups[level], self.marginal(j) * self.frequent[j]
+    def _shares(self, j: int, depth: int) -> tuple[Int64Array, Float64Array]:
+        """Return the group of each value of attribute j at a depth, and the share of each value in its group."""
+        groups = np.unique(self.values[j].ancestors(depth), return_inverse=True)[1]
+        weights = self.marginal(j) * self.frequent[j]
         return groups, ratio(weights, np.bincount(groups, weights)[groups].astype(np.float64))
 
 
@@ -306,12 +303,14 @@ class Map:
 
     def scaled(self) -> Map:
         """Return the map whose masks have the law T but for an error, by over-relaxed scaling."""
-        share, found = self.law.share, self
+        there, found = np.nonzero(self.law.counts), self
+        share, weights, tuple_weights = self.law.share[there], self.tuple_weights[there], np.zeros_like(self.law.target)
         for _ in range(LAW_ROUNDS):
-            reached = (found.tuple_weights * found.totals).astype(np.float64)
-            change = ratio(share, reached).astype(np.float32)
-            settled = float((np.abs(change - 1.0) * share).sum()) < LAW_ERROR
-            found = replace(found, tuple_weights=found.tuple_weights * (change if settled else change**RELAXATION))
+            change = (share / found.totals[there] / weights).astype(np.float32)
+            settled = float(np.abs(change - 1.0) @ share) < LAW_ERROR
+            weights = weights * (change if settled else change**RELAXATION)
+            tuple_weights[there] = weights
+            found = replace(found, tuple_weights=tuple_weights)
             if settled:
                 break
         return found

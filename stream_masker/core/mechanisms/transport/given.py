@@ -5,10 +5,10 @@ from P(b* | a*) where its mask would tell too much. Given a*, the mask b* is ind
 tell no more about a than a* alone. Each attribute keeps its law with the root, and its relation to others as far as the
 root explains it. Elements are drawn independently of each other given the root, but differ where the originals do.
 
-The coupling moves as little mass between blocks and chapters as both laws allow (an optimal transport for the distance
-of their tree). What P(b | a) and P(b* | a*) have in common stays. Of the rest, as much as possible moves within its
-block, then within its chapter, then anywhere; within each in proportion to what its values lose and win
-(``kernels.fill_moves``). If the laws force a smaller distance than is asked for, a redraw of all values adds the rest.
+The coupling moves as little mass through the tree of blocks and chapters as both laws allow (an optimal transport for
+the distance of this tree). A value leaves a node with the share of mass that the node loses from P(b | a) to P(b* |
+a*), and comes down from the last node that it does not leave, in proportion to the mass that the nodes below it win. If
+the laws force a smaller distance than is asked for, a redraw of all values adds the rest.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from stream_masker.core.arrays import (
     UInt64Array,
     offsets_from_lengths,
 )
-from stream_masker.core.kernels import Couplings, couple, draw_given
+from stream_masker.core.kernels import Tree, couple, draw_given
 from stream_masker.core.mechanisms.transport.certainty import Limits, Told, least_redraw
-from stream_masker.core.mechanisms.transport.fit import Law
+from stream_masker.core.mechanisms.transport.fit import BLOCK_DEPTHS, Law
 from stream_masker.core.random import salts_of
 
 NEGLECTED = 3e-3
@@ -81,11 +81,27 @@ class Given:
         return conditional(self.law.target)
 
     @cached_property
-    def couplings(self) -> Couplings:
-        """What masks are drawn from."""
-        own = self.law.values[1]
-        laws = self.source.astype(np.float32), self.target.astype(np.float32)
-        return Couplings(*laws, self.redraw_chance, own.groups, salts_of(own.positions))
+    def tree(self) -> Tree:
+        """The values, and the blocks, chapters and root above them, with the mass of each in both laws."""
+        own, masses = self.law.values[1], [[self.source], [self.target]]
+        names, lines, parent = [own.positions.astype(np.int64)], [np.arange(len(own))], np.zeros(0, np.int64)
+        for depth in BLOCK_DEPTHS:
+            concepts, of = np.unique(own.ancestors(depth), return_inverse=True)
+            start = parent.size + names[-1].size
+            below = np.zeros(names[-1].size, np.int64)
+            below[lines[-1] - parent.size] = of + start
+            parent = np.concatenate([parent, below])
+            member = (of[:, None] == np.arange(concepts.size)).astype(np.float64)
+            for each in masses:
+                each.append(each[0] @ member)
+            names.append(concepts)
+            lines.append(of + start)
+        children = np.argsort(parent, kind="stable")
+        starts = np.searchsorted(parent[children], np.arange(parent.size + 2))
+        source, target = (np.concatenate(each, axis=1).astype(np.float32) for each in masses)
+        parent = np.append(parent, parent.size)
+        salts = salts_of(np.concatenate(names))
+        return Tree(source, target, self.redraw_chance, np.array(lines), parent, children, starts, salts)
 
     def draw(
         self, root: Int32Array, root_new: Int32Array, codes: Int32Array, words: UInt64Array, lengths: Int64Array
@@ -93,7 +109,7 @@ class Given:
         """Return the masks of values; all are positions. ``lengths``: (n,) the numbers of values of n records."""
         first, own = self.law.values
         indices = first.indices(root), first.indices(root_new), own.indices(codes)
-        return own.positions[draw_given(self.couplings, *indices, words, offsets_from_lengths(lengths))]
+        return own.positions[draw_given(self.tree, *indices, words, offsets_from_lengths(lengths))]
 
     @classmethod
     def fitted(cls, law: Law, root: Float64Array, limits: Limits, wanted: float) -> Given:
@@ -120,9 +136,9 @@ class Given:
         likely = likely[: np.searchsorted(np.cumsum(chances[likely]), 1.0 - NEGLECTED) + 1]
         kept = chances[likely] / chances[likely].sum()
         prior = kept @ self.source[likely]
-        rows, walk = np.flatnonzero(prior), np.lexsort(self.law.values[1].groups)
+        rows, walk = np.flatnonzero(prior), np.lexsort(self.tree.lines[:3])  # each block and chapter in one piece
         masks = walk[self.target[new, walk] > 0.0]
-        joint, chance = couple(self.couplings, likely, kept, new, masks)[rows], self.target[new, masks]
+        joint, chance = couple(self.tree, likely, kept, new, masks)[rows], self.target[new, masks]
         limits, neglected = limits or Limits.of(prior), max(1.0 - float(chances[likely].sum()), 0.0)
         asked = np.append(limits.greatest[rows], limits.greatest[prior.size :]) - neglected
         bounds = Limits.of(prior[rows], asked, limits.groups[:, rows])

@@ -24,7 +24,7 @@ from stream_masker.core.arrays import (
 from stream_masker.core.batch import Batch
 from stream_masker.core.distance import Distance
 from stream_masker.core.kernels import REDRAWN, SECOND, Products, draw_products, mixed_word
-from stream_masker.core.mechanisms.transport.certainty import Told
+from stream_masker.core.mechanisms.transport.certainty import COLUMNS, Told
 from stream_masker.core.mechanisms.transport.fit import Kernel, Law, Map, Values
 from stream_masker.core.mechanisms.transport.given import Given, Table, sampled
 from stream_masker.core.random import salts_of, uniforms
@@ -191,10 +191,11 @@ class AttributeLaw:
                 masks, weights = sampled(each.told.chance, max(1, round(DRAWN_MASKS * weight)))
                 drawn = drawn or each.drawn or masks.size < int(np.count_nonzero(each.told.chance))
                 mean = each.told.mean(each.redraw_chance)
-                block = np.zeros((self.positions.size, masks.size))
-                posteriors = each.told.posteriors(each.redraw_chance, mean, masks)
-                block[places[each.rows]] = posteriors * (weights * weight)
-                blocks.append(block)
+                for some in np.array_split(np.arange(masks.size), max(1, masks.size // COLUMNS)):
+                    block = np.zeros((self.positions.size, some.size))
+                    posteriors = each.told.posteriors(each.redraw_chance, mean, masks[some])
+                    block[places[each.rows]] = posteriors * (weights[some] * weight)
+                    blocks.append(block)
         return blocks, drawn
 
     def _tables(self, share: float, part: Transport) -> Iterator[tuple[float, Int64Array, Table]]:

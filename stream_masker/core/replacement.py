@@ -31,15 +31,7 @@ import numpy as np
 
 from stream_masker.core.arrays import Float64Array, Int32Array, Int64Array, UInt8Array, UInt64Array
 from stream_masker.core.batch import Distortion
-from stream_masker.core.kernels import (
-    SIGN_DROPPED,
-    STRIDE,
-    TRUNCATED,
-    ClassMembers,
-    Orders,
-    Rule,
-    replace_values,
-)
+from stream_masker.core.kernels import SIGN_DROPPED, STRIDE, TRUNCATED, ClassMembers, Orders, Rule, replace_values
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.table import DistanceTable
 

@@ -15,14 +15,7 @@ from dataclasses import dataclass, fields
 from typing import Final
 
 import orjson
-from confluent_kafka import (
-    OFFSET_BEGINNING,
-    Consumer,
-    KafkaException,
-    Message,
-    Producer,
-    TopicPartition,
-)
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message, Producer, TopicPartition
 
 from stream_masker.errors import ServiceError, StatisticsError
 from stream_masker.pipeline.blocks import SampleCounts

@@ -14,13 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from stream_masker.core.arrays import (
-    Float32Array,
-    Float64Array,
-    Int32Array,
-    Int64Array,
-    UInt64Array,
-)
+from stream_masker.core.arrays import Float32Array, Float64Array, Int32Array, Int64Array, UInt64Array
 from stream_masker.core.batch import Batch
 from stream_masker.core.distance import Distance
 from stream_masker.core.kernels import REDRAWN, SECOND, Products, draw_products, mixed_word

@@ -13,15 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from stream_masker.core.arrays import (
-    Float64Array,
-    Float64Matrix,
-    Int32Array,
-    Int64Array,
-    UInt64Matrix,
-    located,
-    ratio,
-)
+from stream_masker.core.arrays import Float64Array, Float64Matrix, Int32Array, Int64Array, UInt64Matrix, located, ratio
 from stream_masker.core.batch import Batch, MaskedBatch
 from stream_masker.core.kernels import Products, draw_products
 from stream_masker.core.mechanisms.base import Mechanism

@@ -14,21 +14,9 @@ import numpy as np
 from stream_masker.core.arrays import Int32Array
 from stream_masker.core.batch import Batch, Column, MaskedBatch
 from stream_masker.core.mechanisms.base import Mechanism, known_counts
-from stream_masker.core.mechanisms.noise.law import (
-    MaskRule,
-    NoiseLaw,
-    PairMasks,
-    noise_cells,
-    partners,
-)
+from stream_masker.core.mechanisms.noise.law import MaskRule, NoiseLaw, PairMasks, noise_cells, partners
 from stream_masker.core.mechanisms.noise.model import NoiseModel, NoiseSampler, model_of
-from stream_masker.core.mechanisms.parameters import (
-    MAX_ALPHA,
-    MIN_ALPHA,
-    Parameters,
-    parameter,
-    per_attribute,
-)
+from stream_masker.core.mechanisms.parameters import MAX_ALPHA, MIN_ALPHA, Parameters, parameter, per_attribute
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random import ROUNDING_WORD, TIES, Keys, draw_words
 from stream_masker.core.replacement import Candidates, Replacer

@@ -14,14 +14,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_masker.core.arrays import (
-    BoolArray,
-    Float32Array,
-    Float64Array,
-    Int32Array,
-    Int64Array,
-    ratio,
-)
+from stream_masker.core.arrays import BoolArray, Float32Array, Float64Array, Int32Array, Int64Array, ratio
 from stream_masker.core.distance import Distance
 from stream_masker.core.statistics.counts import SparseCounts, marginals
 from stream_masker.errors import StatisticsError

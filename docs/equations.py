@@ -57,6 +57,7 @@ EQUATIONS = (
     Equation("marginality variance", "Σ m(xⱼ) / n", code.mean_and_variance, "2013", "5"),
     Equation("microaggregation groups", "MDAV by √(Σ (S²)ₗ₁₂ / (S²)ₗ)", code.mdav, "2013", "7, section 3.1"),
     Equation("representative of a group", "the least marginal value", code.group_means, "2013", "3"),
+    Equation("hybrid microaggregation", "a value within the group's radius", code.near_values, "2013", "algorithm 1"),
     Equation("semantic rank swapping", "swap with one of the k nearest", code.RankSwapping, "2019", "4 to 11"),
     Equation("record linkage", "1/m for one of the m nearest records", code.record_linkage, "2019", "section 3.5"),
     Equation("similarity S", "c₁·S′ + c₂·S″", code.ValueGraph.similarities, "2012", "1"),

@@ -33,6 +33,7 @@ from stream_masker.core.mechanisms.microaggregation import (
     group_means,
     mdav,
     mean_and_variance,
+    near_values,
 )
 from stream_masker.core.mechanisms.noise.model import NoiseSampler
 from stream_masker.core.mechanisms.transport.certainty import least_redraw
@@ -87,6 +88,7 @@ __all__ = [
     "load_schema",
     "mdav",
     "mean_and_variance",
+    "near_values",
     "nearest_psd",
     "record_linkage",
     "semantic_mean",

@@ -60,10 +60,7 @@ WRONG = [
     (lambda: distance_correlation(["A1"], ["A1"], D, D), r"d_a is of type list: use a Distance$"),
     (lambda: noise().mask_one("A1", key=b"k"), r"record 0 is of type str: use a mapping"),
     (lambda: noise().learn_one({"a": ("A1",), "b": "A1"}), r".*: it is of type tuple$"),
-    (
-        lambda: noise().mask_one(RECORDS[0], key="p"),
-        r"keys must be bytes, as ",
-    ),
+    (lambda: noise().mask_one(RECORDS[0], key="p"), r"keys must be bytes, as "),
     (lambda: measure_utility(RECORDS, noise(), RECORDS), r"mechanism is of type list: use the m"),
     (lambda: framed({"a": D}), r"taxonomy is of type WuPalmer: use a Taxonomy"),
     (lambda: framed(keep=[0]), r"the table has no column 0: use 'a', 'b'$"),

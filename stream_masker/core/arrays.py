@@ -28,7 +28,6 @@ Float64Matrix: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.float64]]
 Float32Matrix: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.float32]]
 Int32Matrix: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.int32]]
 Int64Matrix: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.int64]]
-UInt16Matrix: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.uint16]]
 UInt64Matrix: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.uint64]]
 
 Float64Cube: TypeAlias = np.ndarray[tuple[int, int, int], np.dtype[np.float64]]

@@ -215,7 +215,9 @@ class RecordMasker:
         try:
             masked = mechanism.mask_batch(batch, keys)
         except ParameterError as error:
-            raise (GroupTooSmallError(1) if self.needs_group else error) from error
+            if not self.needs_group:
+                raise
+            raise GroupTooSmallError(1) from error
         for before, after, size in zip(batch.columns, masked.columns, self._sizes, strict=True):
             _check_codes(before, after, size)
         return masked

@@ -87,14 +87,18 @@ class BlockGroup:
             self.records -= sum(b.original.records for b in own) - sum(b.original.records for b in kept)
 
     def merge(self, latest: Mapping[Partition, Block]) -> None:
-        """Merge the blocks of each partition, except for the partition's latest block of all.
+        """Merge the blocks of each partition, as far as offsets ascend, except for the partition's latest block of all.
 
         The transaction of the latest one may have been aborted: a later block then replaces it, and nothing else.
         """
         for partition, own in self.blocks.items():
-            last = [block for block in own if block is latest[partition]]
-            others = [block for block in own if block is not latest[partition]]
-            self.blocks[partition] = [*([merge_blocks(others)] if others else []), *last]
+            runs = list[list[Block]]()
+            for block in own:
+                if runs and block is not latest[partition] and runs[-1][-1].last_offset < block.first_offset:
+                    runs[-1].append(block)
+                else:
+                    runs.append([block])
+            self.blocks[partition] = list(map(merge_blocks, runs))
 
 
 def _partition(block: Block) -> Partition:

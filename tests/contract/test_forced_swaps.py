@@ -59,6 +59,7 @@ METHODS = {
     "fixed": lambda tau, k: RankSwapping({"a": tau}, k=k, algorithm="fixed", seed=SEED),
     "multivariate": lambda tau, k: RankSwapping({"a": tau, "b": tau}, k=k, algorithm="multivariate", seed=SEED),
     "microaggregation": lambda tau, k: Microaggregation({"a": tau}, k=k, seed=SEED),
+    "hybrid": lambda tau, k: Microaggregation({"a": tau}, k=k, hybrid=True, seed=SEED),
 }
 
 
@@ -123,6 +124,6 @@ def test_every_mask_of_a_small_group_has_several_possible_originals(name, tau, k
     for trial in range(200):
         for before, after in zip(group.tolist(), masked_group(made, group, b"trial %d" % trial).tolist(), strict=True):
             originals[after].add(before)
-    if name == "microaggregation":
+    if name in ("microaggregation", "hybrid"):
         assert all(found >= {mask} for mask, found in originals.items() if found - {mask})
     assert all(len(found) > 1 for mask, found in originals.items() if found - {mask})

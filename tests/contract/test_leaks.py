@@ -55,9 +55,10 @@ def test_a_mask_of_two_values_never_determines_its_original(name, parameters):
 FEW = Ontology.from_edges([(f"v{i}", "root") for i in range(30)]).taxonomy()
 
 
-def test_a_mask_of_microaggregation_may_have_stayed():
+@pytest.mark.parametrize("hybrid", [False, True])
+def test_a_mask_of_microaggregation_may_have_stayed(hybrid):
     """So it determines no changed value: a record of the group has it as its original value."""
-    made = Microaggregation({"a": WIDE}, k=2, seed=SEED)
+    made = Microaggregation({"a": WIDE}, k=2, hybrid=hybrid, seed=SEED)
     made.learn_many(varied())
     made.calibrate()
     group = [{"a": record["a"]} for record in varied()[:40]]

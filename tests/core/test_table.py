@@ -84,11 +84,7 @@ def test_totals_are_those_of_a_scan(table, data):
     ("name", "measure"), [("discharges", WuPalmer), ("phenotypes", LogTaxonomic), ("snomed", WuPalmer)]
 )
 def test_it_is_exact_on_large_taxonomies(name, measure):
-    tau = {
-        "discharges": icd9cm().taxonomy,
-        "phenotypes": phenotypes,
-        "snomed": lambda: snomed_shaped(6000),
-    }[name]()
+    tau = {"discharges": icd9cm().taxonomy, "phenotypes": phenotypes, "snomed": lambda: snomed_shaped(6000)}[name]()
     if name == "discharges":
         found = tau.find(sorted({row["diag_1"] for row in discharges()}))
         anchors = found[found >= 0]

@@ -1,4 +1,4 @@
-"""MDAV and group means of 2013, against literal implementations of their definitions."""
+"""MDAV, group means and Algorithm 1 of 2013, against literal implementations of their definitions."""
 
 import numpy as np
 from hypothesis import given

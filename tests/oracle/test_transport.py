@@ -127,8 +127,8 @@ def test_no_posterior_of_the_twin_exceeds_the_promise(pairs, alpha, certainty, m
         limits = np.maximum(certainty, joint.sum(axis=1))
         assert (joint / joint.sum(axis=0) <= limits[:, None] * (1.0 + 1e-6)).all()
         law = mechanism._prepared_statistics().laws[j]
-        blocks, drawn = law.blocks()
-        assert not drawn
+        blocks, error = law.blocks()
+        assert error == 0.0
         assert sum(each.sum() for each in blocks) == pytest.approx(1.0, abs=1e-6)
         assert sum(each.max(axis=0).sum() for each in blocks) == pytest.approx(joint.max(axis=0).sum(), abs=1e-5)
         name, surest = mechanism.attributes[j], (joint / joint.sum(axis=0)).max()
@@ -186,8 +186,8 @@ def test_what_masks_tell_of_an_element_is_the_mean_of_literal_couplings(lists):
     given, law = map_in_force(lists[0]).given[1], lists[0]._prepared_statistics().laws[1]
     positions = given.law.values[1].positions.tolist()
     size, place = len(positions), {x: k for k, x in enumerate(positions)}
-    blocks, drawn = law.blocks()
-    assert not drawn
+    blocks, error = law.blocks()
+    assert error == 0.0
     for new, found in list(zip(np.flatnonzero(given.root.sum(axis=0)), blocks, strict=True))[::4]:
         plain, q = np.zeros((size, size)), dict(zip(positions, given.target[new].tolist(), strict=True))
         q = {x: mass for x, mass in q.items() if mass}

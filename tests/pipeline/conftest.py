@@ -16,13 +16,7 @@ from stream_masker.core.statistics.counts import Counts
 from stream_masker.errors import StatisticsError
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.paths import compile_path
-from stream_masker.pipeline.plan import (
-    AttributePlan,
-    FieldPolicy,
-    MessagePolicy,
-    Place,
-    Plan,
-)
+from stream_masker.pipeline.plan import AttributePlan, FieldPolicy, MessagePolicy, Place, Plan
 from stream_masker.pipeline.transforms import FieldTransform, Pseudonym
 
 SECRET = b"a secret of the tests"
@@ -177,11 +171,7 @@ class Bench:
         return [dict(zip(*column, strict=True)) for column in columns]
 
     def _attribute(self, name: str, path: str, **given: Any) -> AttributePlan:
-        concepts = ConceptMap(
-            self.taxonomy,
-            unknown=given.get("unknown", "reject"),
-            mapping=given.get("mapping"),
-        )
+        concepts = ConceptMap(self.taxonomy, unknown=given.get("unknown", "reject"), mapping=given.get("mapping"))
         label = compile_path(given["label"]) if "label" in given else None
         first = Place(compile_path(path), label, _paths(given.get("copies", [])))
         places = (first, *map(Place, _paths(given.get("also", []))))

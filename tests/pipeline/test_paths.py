@@ -5,15 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stream_masker.errors import ConfigurationError
-from stream_masker.pipeline.paths import (
-    EachStep,
-    FilterStep,
-    IndexStep,
-    NameStep,
-    compile_path,
-    first_values,
-    selected,
-)
+from stream_masker.pipeline.paths import EachStep, FilterStep, IndexStep, NameStep, compile_path, first_values, selected
 
 NAME, ICD = NameStep("a"), "http://hl7.org/fhir/sid/icd-10-cm"
 

@@ -89,6 +89,11 @@ def test_a_block_of_an_aborted_transaction_is_replaced_alone_also_at_the_end_of_
     assert_counts(filled([*committed, aborted, *again]), (0, 29))
 
 
+def test_records_that_are_masked_again_from_the_start_replace_no_others() -> None:
+    """In the group in which masking starts again, later offsets come first."""
+    assert_counts(filled([span(100, 104), *(span(5 * k, 5 * k + 4) for k in range(4))]), (100, 104), (0, 19))
+
+
 def test_the_window_has_whole_groups_with_its_records_or_more() -> None:
     log = filled(span(5 * k, 5 * k + 4) for k in range(300))
     assert 1_000 <= log.records < 1_010

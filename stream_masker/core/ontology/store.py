@@ -25,8 +25,8 @@ class Arrays(NamedTuple):
     """The arrays of m concepts in position order (``Taxonomy``); each has a file of its name.
 
     ids, labels, synonyms: texts in UTF-8, each with the offsets of ``Texts``; ``synonym_rows``: the offsets of each
-    concept's synonyms. parents: compressed rows of positions. ancestors and paths: ``Closure``. checksums
-    and owners: ``text_index``.
+    concept's synonyms. parents: compressed rows of positions. ancestors, paths: ``Closure``. checksums, owners:
+    ``text_index``.
     """
 
     ids: UInt8Array

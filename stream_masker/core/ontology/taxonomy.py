@@ -46,8 +46,8 @@ class Taxonomy:
     were created.
 
     ids, labels: (m,) by position, decoded on access. depth: (m,) int32, the number of nodes on the **longest** path
-    from the root; that of the root is 1. parents: compressed rows, ascending. closure: the ancestors of
-    every concept, and the shortest paths to them. All arrays are read-only.
+    from the root; that of the root is 1. parents: compressed rows, ascending. closure: the ancestors of every concept,
+    and the shortest paths to them. All arrays are read-only.
     """
 
     def __init__(self, arrays: Arrays) -> None:

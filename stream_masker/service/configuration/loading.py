@@ -87,10 +87,9 @@ def parse_configuration(
 def apply_overrides(data: Mapping[str, Any], environ: Mapping[str, str]) -> tuple[dict[str, Any], dict[Location, str]]:
     """Return the configuration with the environment's overrides, and the variable that set each location.
 
-    Names are case-insensitive. Keys that are not in the file get lower-case names; in the properties of
-    clients an underscore stands for a dot. A value that is a list or a mapping in YAML is one; all others are text,
-    which the model converts.
-    Raises ConfigurationError for a variable that names a key of something that is no mapping.
+    Names are case-insensitive. Keys that are not in the file get lower-case names; in the properties of clients an
+    underscore stands for a dot. A value that is a list or a mapping in YAML is one; all others are text, which the
+    model converts. Raises ConfigurationError for a variable that names a key of something that is no mapping.
     """
     result = deepcopy(dict(data))
     locations: dict[Location, str] = {}

@@ -29,8 +29,7 @@ class ConfiguredPaths:
 
     places: those of each attribute's codes. fields: the path of each text, by treatment. keys: the paths that have one
     value in a record, by their location. problems: paths that cannot be read, kept fields that contain masked ones, and
-    fields within references.
-    The plan of the pipeline checks the rest when it is built.
+    fields within references. The plan of the pipeline checks the rest when it is built.
     """
 
     def __init__(self, configuration: Configuration) -> None:

@@ -72,11 +72,7 @@ def test_epsilon_can_differ_by_attribute():
 
 
 @pytest.mark.parametrize(
-    ("given", "allowed"),
-    [
-        ({"epsilon": 0}, "from 1e-06 to 1000"),
-        ({"epsilon": {"a": 1.0}}, "one for each"),
-    ],
+    ("given", "allowed"), [({"epsilon": 0}, "from 1e-06 to 1000"), ({"epsilon": {"a": 1.0}}, "one for each")]
 )
 def test_errors_name_the_allowed_parameters(given, allowed):
     with pytest.raises(ParameterError, match=allowed):

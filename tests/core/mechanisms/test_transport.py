@@ -14,6 +14,7 @@ from support.transport_law import map_in_force
 
 from stream_masker import SemanticTransport
 from stream_masker.core.batch import Batch, Column
+from stream_masker.core.mechanisms.transport import model
 from stream_masker.core.mechanisms.transport.model import EVERY
 from stream_masker.core.ontology import Ontology
 from stream_masker.core.random import PositionKeys
@@ -83,6 +84,18 @@ def told(made, j):
     surest = max(float((each.max(axis=0) / np.maximum(each.sum(axis=0), 1e-300)).max()) for each in blocks)
     assert sum(each.sum() for each in blocks) == pytest.approx(1.0, abs=1e-6)
     return sum(each.max(axis=0).sum() for each in blocks), surest, sum(each.sum(axis=1) for each in blocks).max()
+
+
+def test_figures_of_drawn_masks_are_wrong_by_their_error_at_most(lists, monkeypatch):
+    """Only what is drawn adds to it: of the first attribute, the masks of records without elements."""
+    monkeypatch.setattr(model, "DRAWN_MASKS", 1 << 20)
+    exact = lists.risk().record
+    monkeypatch.setattr(model, "DRAWN_MASKS", 80)
+    drawn = lists.risk().record
+    for name, found in drawn.items():
+        assert exact[name].error == 0.0 < found.error
+        assert found.vulnerability == pytest.approx(exact[name].vulnerability, abs=found.error)
+    assert drawn["x0"].error < 0.11
 
 
 @pytest.mark.exhaustive

@@ -95,12 +95,12 @@ CLAML = """<?xml version="1.0" encoding="UTF-8"?>
   <ModifierClass code="1" modifier="S5"><Rubric kind="preferred"><Label>derailed</Label></Rubric></ModifierClass>
   <Class code="I" kind="chapter">
     <Rubric kind="preferred"><Label>Certain infectious <Fragment>diseases</Fragment></Label></Rubric></Class>
-  <Class code="IV" kind="chapter"/>
+  <Class code="IV" kind="chapter"><SubClass code="E10"/></Class>
   <Class code="A00" kind="category"><SuperClass code="I"/>
     <Rubric kind="preferred"><Label>Cholera <Reference>A01</Reference></Label></Rubric>
     <Rubric kind="inclusion"><Label>Asiatic
       cholera</Label></Rubric></Class>
-  <Class code="E10" kind="category"><SuperClass code="IV"/><ModifiedBy code="S4"/>
+  <Class code="E10" kind="category"><ModifiedBy code="S4"/>
     <ModifiedBy code="S5" all="false"><ValidModifierClass code="1"/></ModifiedBy>
     <Rubric kind="preferred"><Label>Type 1 diabetes</Label></Rubric></Class>
   <Class code="E10.1" kind="category"><SuperClass code="E10"/>

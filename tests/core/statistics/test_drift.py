@@ -140,11 +140,7 @@ def test_calibrations_of_a_mechanism_are_compared():
 
 
 @pytest.mark.parametrize(
-    ("size", "versions"),
-    [
-        (1_000, 10),
-        *(pytest.param(size, 200, marks=HEAVY) for size in (1_000, 5_000, 20_000)),
-    ],
+    ("size", "versions"), [(1_000, 10), *(pytest.param(size, 200, marks=HEAVY) for size in (1_000, 5_000, 20_000))]
 )
 @pytest.mark.parametrize("what", [drift_of, masked_utility])
 def test_versions_without_drift_are_rarely_reported(what, size, versions):

@@ -176,11 +176,11 @@ class SemanticTransport(Mechanism):
         value, record, unchanged, rmse = {}, {}, {}, {}
         for j, (name, distance) in enumerate(zip(self.attributes, self.distances, strict=True)):
             law = maps.laws[j]
-            (joint, most), positions, (blocks, drawn) = law.joints, law.positions, law.blocks()
+            (joint, most), positions, (blocks, error) = law.joints, law.positions, law.blocks()
             prior = joint.sum(axis=1)
             value[name] = disclosure(distance.taxonomy, positions, prior, [joint])
-            record[name] = disclosure(distance.taxonomy, positions, prior, blocks, None if drawn else 0.0)
-            if drawn:  # the promise bounds what was not drawn
+            record[name] = disclosure(distance.taxonomy, positions, prior, blocks, error)
+            if error:  # the promise bounds what was not drawn
                 record[name] = replace(record[name], greatest=max(self.parameters.certainty, most))
             unchanged[name] = float(joint.trace())
             rmse[name] = float((joint * distance.matrix(positions) ** 2).sum() ** 0.5)

@@ -22,6 +22,7 @@ from stream_masker.core.mechanisms.transport.certainty import COLUMNS, Told
 from stream_masker.core.mechanisms.transport.fit import Kernel, Law, Map, Values
 from stream_masker.core.mechanisms.transport.given import Given, Table, sampled
 from stream_masker.core.random import salts_of, uniforms
+from stream_masker.core.risk.law import hoeffding_bound
 from stream_masker.core.statistics.packing import pack_array, read_model_field, unpack_array
 from stream_masker.errors import StatisticsError
 
@@ -176,21 +177,22 @@ class AttributeLaw:
             greatest = max(greatest, float(prior.max()))
         return joint, greatest
 
-    def blocks(self) -> tuple[list[Float64Array], bool]:
-        """Return the law with all masks of the record in blocks of columns, (k, m) each; and whether columns are drawn
-        at random, because there are too many."""
-        blocks, drawn = [], False
+    def blocks(self) -> tuple[list[Float64Array], float]:
+        """Return the law with all masks of the record in blocks of columns, (k, m) each; and the error of chances in it
+        (``Disclosure``): 0 unless columns are drawn at random, because there are too many."""
+        blocks, squares = [], 0.0
         for share, part in self.parts:
             for weight, places, each in self._tables(share, part):
                 masks, weights = sampled(each.told.chance, max(1, round(DRAWN_MASKS * weight)))
-                drawn = drawn or each.drawn or masks.size < int(np.count_nonzero(each.told.chance))
+                if each.drawn or masks.size < int(np.count_nonzero(each.told.chance)):
+                    squares += weight**2 * float(weights @ weights)
                 mean = each.told.mean(each.redraw_chance)
                 for some in np.array_split(np.arange(masks.size), max(1, masks.size // COLUMNS)):
                     block = np.zeros((self.positions.size, some.size))
                     posteriors = each.told.posteriors(each.redraw_chance, mean, masks[some])
                     block[places[each.rows]] = posteriors * (weights[some] * weight)
                     blocks.append(block)
-        return blocks, drawn
+        return blocks, hoeffding_bound(1.0 / squares) if squares else 0.0
 
     def _tables(self, share: float, part: Transport) -> Iterator[tuple[float, Int64Array, Table]]:
         """Yield each table of a part with its share of all records, and the places of its values."""

@@ -24,6 +24,7 @@ _CATEGORY: Final = re.compile(r"[A-Z]\d\d")
 def read_claml(file: BinaryIO) -> Draft:
     """Read the classes with their superclasses, and the codes that modifiers make of them.
 
+    * A class without a superclass is below the classes that name it as their subclass.
     * Label: the preferred rubric; synonyms: the long preferred one and inclusions.
     * A class with modifiers (``ModifiedBy``) gets a child for each code of the first one, each of these a child for
       each code of the second one, and so on, unless the document lists the class itself. A modifier without a dot of a
@@ -47,6 +48,10 @@ def read_claml(file: BinaryIO) -> Draft:
         classes[code] = element
         names = [text for kind in NAME_KINDS for text in _rubrics(element, kind)]
         draft.add(code, _codes(element, "SuperClass"), names)
+    for code, element in classes.items():
+        for below in _codes(element, "SubClass"):
+            if below in classes and not _codes(classes[below], "SuperClass"):
+                draft.add(below, [code])
     modifiers: dict[str, dict[str, str]] = {}
     for element in document.iter("ModifierClass"):
         codes = modifiers.setdefault(_required(element, "modifier"), {})

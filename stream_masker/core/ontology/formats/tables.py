@@ -65,8 +65,7 @@ def read_release(files: dict[str, list[File]]) -> Draft:
 
     Rows of concepts that are not active are ignored. If the release contains the SNOMED CT root (138875005), every
     other concept must have a parent. Label: the fully specified name, preferably an English one, otherwise a synonym;
-    further names are synonyms.
-    (Language reference sets, which mark preferred synonyms, are not read.)
+    further names are synonyms. (Language reference sets, which mark preferred synonyms, are not read.)
 
     Raises OntologyError, whose message names the file and, where possible, the line.
     """

@@ -101,10 +101,12 @@ def _plain(value: Any) -> Any:
 def as_records(records: Iterable[Mapping[str, Any]] | DataFrame, names: Sequence[str]) -> Sequence[Mapping[str, Any]]:
     """Return records as a sequence; of a table the columns of these names, where missing cells are None.
 
-    Raises like ``WrappedTable.of``.
+    Raises like ``WrappedTable.of``, and ParameterError for a table with none of these columns.
     """
     if not hasattr(records, "columns"):
         return records if isinstance(records, Sequence) else list(records)
     table = WrappedTable.of(records)
     columns = {name: table.values(name) for name in names if name in table.columns}
+    if not columns:
+        raise ParameterError(f"the table has no column {names[0]!r}: the attributes are {', '.join(names)}")
     return [{name: values[row] for name, values in columns.items()} for row in range(table.size)]

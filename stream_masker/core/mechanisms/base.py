@@ -30,7 +30,7 @@ from stream_masker.core.window import SlidingWindow
 from stream_masker.errors import ParameterError, StatisticsError
 
 CHECKED_VALUES = 64
-"""The number of values of an attribute whose masks are checked before statistics come into force."""
+"""The number of values of an attribute whose masks are checked first before statistics come into force."""
 
 
 def known_counts(counts: Counts | None) -> Counts:
@@ -337,13 +337,18 @@ class Mechanism(ABC):
         return {}
 
     def _check_masking(self, counts: Counts) -> None:
-        """Raise StatisticsError if masking changes too few of the most frequent values of an attribute, or hides
-        nothing (``core.risk.risk.check_masking``)."""
+        """Raise StatisticsError if masking changes too few values, or hides nothing (``core.risk.risk.check_masking``).
+
+        The most frequent values are checked first, and all of them only if these fail.
+        """
         for j, name in enumerate(self.attributes):
             values, prior = value_law(counts.values[j])
             frequent = np.sort(np.argsort(-prior, kind="stable")[:CHECKED_VALUES])
             share = prior[frequent] / prior[frequent].sum()
-            check_masking(name, self.attribute_channel(j, values[frequent], counts), share)
+            try:
+                check_masking(name, self.attribute_channel(j, values[frequent], counts), share)
+            except StatisticsError:
+                check_masking(name, self.attribute_channel(j, values, counts), prior)
 
     def _use(self, statistics: Statistics, counts: Counts | None = None) -> None:
         if statistics.attributes != self.attributes:

@@ -22,13 +22,16 @@ def encode(records: Sequence[Record], taxonomies: Mapping[str, Taxonomy]) -> Bat
 
     Raises UnknownConceptError, whose ``position`` is the record's index, for an unknown concept. Raises ParameterError
     for a value that is not a concept id, a list of them, or None, for an attribute with lists in some records and
-    single ids in others.
+    single ids in others, and if records have fields, but no attribute.
     """
     for index, record in enumerate(records):
         if type(record) is not dict and not isinstance(record, Mapping):
             raise ParameterError(
                 f"record {index} is of type {type(record).__name__}: use a mapping from attributes to concept ids"
             )
+    fields = set().union(*records)
+    if fields and not fields & taxonomies.keys():
+        raise ParameterError(f"no record has {next(iter(taxonomies))!r}: the attributes are {', '.join(taxonomies)}")
     columns = ((name, [record.get(name) for record in records], tau) for name, tau in taxonomies.items())
     return Batch(len(records), tuple(_column(*each) for each in columns))
 

@@ -67,6 +67,9 @@ class Texts:
         return map(self.__getitem__, range(len(self)))
 
 
+Sequence.register(Texts)
+
+
 def encoded_texts(texts: Sequence[str]) -> tuple[UInt8Array, Int64Array]:
     """Return the arrays of ``Texts``."""
     parts = list(map(_encoded, texts))

@@ -220,6 +220,7 @@ def build_app(configuration: Configuration, driver: Driver) -> faust.App:
         calibrator_group(configuration),
         broker=[URL(f"kafka://{server.strip()}") for server in configuration.kafka.bootstrap_servers.split(",")],
         broker_credentials=faust_credentials(configuration.kafka.properties),
+        broker_check_crcs=str(configuration.kafka.properties.get("check.crcs", False)).lower() == "true",
         broker_client_id="stream-masker-calibrator",
         broker_heartbeat_interval=GROUP_HEARTBEAT_SECONDS,
         broker_rebalance_timeout=REBALANCE_SECONDS,

@@ -7,7 +7,6 @@ from support.chi_squares import assert_drawn_from
 from support.nominal import flat
 
 from stream_masker import NaiveDistortion, Pram, ProbabilisticDistortion
-from stream_masker.errors import ParameterError
 
 SEED = b"a seed.........."
 TAU = flat(["u", "v", "w", "x", "new"])
@@ -74,9 +73,3 @@ def test_a_window_with_one_value_masks_every_value_to_it(kind):
     mechanism.learn_many([{"a": "u"}] * 3)
     mechanism.calibrate()
     assert set(drawn(mechanism, "u")) == set(drawn(mechanism, "new")) == {"u"}
-
-
-@pytest.mark.parametrize("retention", [1.0, -0.1, "much"])
-def test_a_retention_out_of_range_is_an_error(retention):
-    with pytest.raises(ParameterError, match=r"from 0 to 0\.999"):
-        Pram({"a": TAU}, retention=retention, seed=SEED)

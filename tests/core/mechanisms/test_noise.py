@@ -1,4 +1,4 @@
-"""Semantic noise: parameters, references, noise levels of records, candidates, snapshots, and real discharges."""
+"""Semantic noise: references, noise levels of records, candidates, snapshots, and real discharges."""
 
 from __future__ import annotations
 
@@ -39,23 +39,6 @@ def calibrated(names="ab", size=300, **parameters) -> SemanticNoise:
 
 def keys_of(size):
     return [b"%d" % k for k in range(size)]
-
-
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"alpha": 0}, r"alpha=0 is not allowed: use a number from 0.01 to 10"),
-        ({"alpha": {"a": 0.3}}, r"alpha is given for 'a'.*one for each of \('a', 'b'\)"),
-        ({"alpha": {"a": 0.3, "b": -1}}, r"alpha of 'b'=-1"),
-        ({"reference": "median"}, r"reference='median'.*mean or pair or root"),
-        ({"candidates": "observed", "rounding": "ceil"}, r"rounding='ceil' is not allowed with candidates='observed'"),
-        ({"distance": "jaccard"}, r"distance='jaccard'.*wu_palmer or log_taxonomic"),
-        ({"names": "abc", "reference": "pair"}, r"reference='pair' needs two attributes of one taxonomy: use"),
-    ],
-)
-def test_parameters_are_validated_at_construction(parameters, message):
-    with pytest.raises(ParameterError, match=message):
-        build(**parameters)
 
 
 def test_a_scalar_is_paired_with_all_elements_and_with_the_first():

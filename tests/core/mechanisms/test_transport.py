@@ -294,10 +294,6 @@ def test_two_scalars_beside_empty_lists_are_masked_as_a_pair():
     assert all((column.codes >= 0).all() for column in after.columns)
 
 
-def of_one(**parameters):
-    return SemanticTransport({"x": TAU}, seed=SEED, **parameters)
-
-
 FEW, CONSTANT = np.arange(20).reshape(2, 10), np.array([[1, 2] * 50, [3] * 100])
 BARE = Batch(2, tuple(Column(np.zeros(2, np.int32)) for _ in range(2)))
 
@@ -305,10 +301,6 @@ BARE = Batch(2, tuple(Column(np.zeros(2, np.int32)) for _ in range(2)))
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda: of_one(alpha=0.001), ParameterError, "alpha"),
-        (lambda: of_one(alpha={"y": 1.0}), ParameterError, "alpha"),
-        (lambda: of_one(sensitive={"mine": 0.3}), ParameterError, "give its limit and its roots"),
-        (lambda: of_one(context={"x": ["F", "M"]}), ParameterError, "is masked"),
         (lambda: calibrated(as_batch(FEW), least=50), StatisticsError, "use a smaller least"),
         (lambda: calibrated(as_batch(CONSTANT)), StatisticsError, "x1: all values are equal"),
         (lambda: masked(calibrated(as_batch(related(size=900))), listed()), StatisticsError, "calibrate with lists"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from support.learning import trained
 
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.mechanisms import Pram, mechanism
@@ -23,10 +24,7 @@ def made(**options):
 
 @pytest.fixture
 def calibrated():
-    pram = made()
-    pram.learn_many(RECORDS)
-    pram.calibrate()
-    return pram
+    return trained(made(), RECORDS)
 
 
 @pytest.mark.parametrize(

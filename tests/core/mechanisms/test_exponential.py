@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from support.graphs import to_all
+from support.learning import trained
 
 from stream_masker.core.distance import LogTaxonomic, WuPalmer
 from stream_masker.core.mechanisms import Exponential
@@ -55,10 +56,8 @@ def test_each_value_is_epsilon_locally_private(tau, epsilon):
 
 
 def made(tau=TREE, **parameters):
-    mechanism = Exponential({"a": tau, "b": tau}, seed=b"a seed..........", **parameters)
-    mechanism.learn_many([{"a": "c1", "b": "c2"}, {"a": "c3", "b": "c4"}])
-    mechanism.calibrate()
-    return mechanism
+    records = [{"a": "c1", "b": "c2"}, {"a": "c3", "b": "c4"}]
+    return trained(Exponential({"a": tau, "b": tau}, seed=b"a seed..........", **parameters), records)
 
 
 def test_epsilon_can_differ_by_attribute():

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from support.learning import trained
 
 from stream_masker import Ontology
 from stream_masker.core.batch import Batch, Column
@@ -24,10 +25,7 @@ KEYS = [b"%d" % k for k in range(SIZE)]
 
 
 def mechanism(records=RECORDS):
-    made = Microaggregation({"code": TAU, "kind": FLAT}, seed=SEED)
-    made.learn_many(records)
-    made.calibrate()
-    return made
+    return trained(Microaggregation({"code": TAU, "kind": FLAT}, seed=SEED), records)
 
 
 def rows(records):
@@ -68,9 +66,7 @@ def test_records_with_the_same_attributes_form_groups_and_few_ones_become_the_wi
 
 def test_array_elements_form_their_own_groups():
     records = [{"code": str(RNG.choice(TAU.ids)), "more": RNG.choice(TAU.ids, k % 4).tolist()} for k in range(SIZE)]
-    made = Microaggregation({"code": TAU, "more": TAU}, k=6, seed=SEED)
-    made.learn_many(records)
-    made.calibrate()
+    made = trained(Microaggregation({"code": TAU, "more": TAU}, k=6, seed=SEED), records)
     masked = made.mask_many(records, keys=KEYS)
     assert [len(row["more"]) for row in masked] == [len(row["more"]) for row in records]
     elements = [code for row in masked for code in row["more"]]

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.graphs import taxonomies, to_all
+from support.learning import trained
 
 from stream_masker.core.batch import ABSENT, Batch, Column
 from stream_masker.core.distance import WuPalmer
@@ -22,10 +23,7 @@ ALGORITHMS = ("fixed", "dynamic", "multivariate")
 
 
 def made(algorithm, taxonomies, records, k):
-    mechanism = RankSwapping(taxonomies, algorithm=algorithm, k=k, seed=SEED)
-    mechanism.learn_many(records)
-    mechanism.calibrate()
-    return mechanism
+    return trained(RankSwapping(taxonomies, algorithm=algorithm, k=k, seed=SEED), records)
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from support.data import icd9cm
-from support.real_codes import as_batch, real_pairs
+from support.learning import trained
+from support.real_codes import as_batch, in_force, real_pairs
 from support.transport_law import map_in_force
 
 from stream_masker import SemanticTransport
@@ -53,9 +54,7 @@ def listed(seed=2, size=4000):
 
 def calibrated(batch, tau=TAU, **parameters):
     names = [f"x{j}" for j in range(len(batch.columns))]
-    made = SemanticTransport(dict.fromkeys(names, tau), seed=SEED, **parameters)
-    counts = count_batch(batch, [len(tau)] * len(names))
-    return made.with_statistics(made.compute(counts, version=1), counts)
+    return in_force(SemanticTransport(dict.fromkeys(names, tau), seed=SEED, **parameters), batch)
 
 
 @pytest.fixture(scope="module")
@@ -213,11 +212,8 @@ def people(records, seed=3):
     return [{"x": f"c{x + 30 * (sex == 'M') - (x == 29)}", "y": f"c{y}", "sex": sex} for x, y, sex in rows]
 
 
-def with_context(records, **parameters):
-    made = SemanticTransport({"x": TAU, "y": TAU}, context=SEX, window=100_000, seed=SEED, **parameters)
-    made.learn_many(records)
-    made.calibrate()
-    return made
+def with_context(records):
+    return trained(SemanticTransport({"x": TAU, "y": TAU}, context=SEX, window=100_000, seed=SEED), records)
 
 
 def test_each_context_keeps_its_law_and_its_promise():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from support.learning import trained
 from support.nominal import BANK, flat_taxonomies
 
 from stream_masker.core.mechanisms import RandomTransitions, Vicus
@@ -14,11 +15,8 @@ SEED = b"a seed.........."
 TAXONOMIES = flat_taxonomies(BANK)
 
 
-def made(kind=Vicus, records=BANK, taxonomies=TAXONOMIES, **parameters):
-    mechanism = kind(taxonomies, **{"threshold": 0.4, "seed": SEED, **parameters})
-    mechanism.learn_many(records)
-    mechanism.calibrate()
-    return mechanism
+def made(kind=Vicus, records=BANK, taxonomies=TAXONOMIES):
+    return trained(kind(taxonomies, threshold=0.4, seed=SEED), records)
 
 
 @pytest.mark.parametrize("kind", [Vicus, RandomTransitions])

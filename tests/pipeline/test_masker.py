@@ -123,7 +123,7 @@ def test_a_block_holds_at_most_5000_records(bench):
     result = on_bench.result(records)
     assert len(result.outcomes) == 11_000
     assert [(b.first_offset, b.last_offset) for b in result.blocks] == [(0, 3665), (3666, 7332), (7333, 10_999)]
-    assert sum(b.original.records for b in result.blocks) + len(result.rejected) == 11_000
+    assert [b.original.records for b in result.blocks] == [2_444, 2_444, 2_445]
     split = [on_bench.result(records[i : i + 100]) for i in range(0, 11_000, 100)]
     assert [o for part in split for o in part.outcomes] == result.outcomes
 
@@ -137,6 +137,7 @@ def test_large_runs_are_split_without_changing_their_sums(bench, monkeypatch):
     several = on_bench.result(records).blocks
     assert len(several) == 5
     assert [b.first_offset for b in several[1:]] == [b.last_offset + 1 for b in several[:-1]]
+    assert [b.timestamp for b in several] == [b.last_offset for b in several]
     merged = blocks.merge_blocks(several)
     assert (merged.first_offset, merged.last_offset, merged.timestamp) == (0, 51, 51)
     assert (merged.distortions, merged.styles) == (whole.distortions, whole.styles)

@@ -7,8 +7,7 @@ import json
 import pytest
 from support.file_commands import LINES, run, write
 
-FEW = ["--processes", "1"]
-PRAM = ["--mechanism", "pram", *FEW]
+PRAM = ["--mechanism", "pram", "--processes", "1"]
 
 pytestmark = pytest.mark.usefixtures("few_groups")
 

@@ -12,7 +12,6 @@ import click
 import pytest
 from support.file_commands import LINES, run, write
 
-from stream_masker import __version__
 from stream_masker.cli import COMMANDS, main
 from stream_masker.errors import ConfigurationError, OntologyError, ParameterError, ServiceError, StatisticsError
 from stream_masker.service.calibrator import process
@@ -55,10 +54,6 @@ def commands(group=main, path=()):
 def python(code, *arguments, **options):
     command = [sys.executable, "-c", f"from stream_masker.cli import main\n{code}", *arguments]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
-
-
-def test_version_is_printed():
-    assert run("--version").output == f"stream-masker, version {__version__}\n"
 
 
 def test_help_imports_nothing_heavy():

@@ -8,6 +8,7 @@ import json
 import numpy as np
 import pytest
 from jsonschema import Draft202012Validator
+from support.learning import trained
 from support.schemas import load_schema
 
 from stream_masker.core.batch import Batch, Column
@@ -57,10 +58,7 @@ def make(kind):
 @pytest.fixture(scope="module")
 def calibrated(make):
     """A calibrated mechanism, which no test changes."""
-    made = make()
-    made.learn_many(RECORDS)
-    made.calibrate()
-    return made
+    return trained(make(), RECORDS)
 
 
 @pytest.fixture

@@ -7,11 +7,13 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 from support.chi_squares import assert_drawn_from
+from support.learning import trained
 
 from stream_masker.core.mechanisms import MECHANISMS, grouped, mechanism
 from stream_masker.core.ontology import Ontology
 from stream_masker.core.risk.law import hoeffding_bound
 from stream_masker.core.risk.risk import Risk
+from stream_masker.core.statistics import count_batch
 from stream_masker.errors import ParameterError, StatisticsError, UnknownConceptError
 
 pytestmark = pytest.mark.exhaustive
@@ -21,7 +23,6 @@ VALUE = "c4"
 SIZE = 400
 DRAWS = 6000
 GROUPS_DRAWN = 400
-
 
 RNG = np.random.default_rng(3)
 LINKS = {(f"c{k}", f"c{p}") for k in range(1, 16) for p in RNG.integers(0, k, 2)}
@@ -51,10 +52,7 @@ def _fewer_groups() -> Iterator[None]:
 
 @pytest.fixture(scope="module", params=sorted(MECHANISMS))
 def calibrated(request):
-    instance = mechanism(request.param)({"a": TAU, "b": TAU}, seed=SEED)
-    instance.learn_many(RECORDS)
-    instance.calibrate()
-    return instance
+    return trained(mechanism(request.param)({"a": TAU, "b": TAU}, seed=SEED), RECORDS)
 
 
 @pytest.fixture(scope="module")
@@ -152,8 +150,6 @@ def test_a_restored_mechanism_without_counts_refuses_to_assess_risk(calibrated):
 
 
 def test_statistics_can_be_assessed_before_they_are_in_force(calibrated, risk):
-    from stream_masker.core.statistics import count_batch
-
     instance = mechanism(calibrated.name)({"a": TAU, "b": TAU}, seed=SEED)
     counts = count_batch(instance.encode(RECORDS), [len(TAU)] * 2)
     other = instance.with_statistics(instance.compute(counts, version=4), counts)

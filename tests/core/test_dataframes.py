@@ -6,6 +6,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from support.learning import trained
 
 from stream_masker.core.dataframes import WrappedTable, as_records
 from stream_masker.core.mechanisms import Exponential, SemanticNoise
@@ -26,9 +27,7 @@ def test_learning_and_masking_a_table_is_that_of_its_records(frame):
     keys = [b"%d" % row for row in range(120)]
     results = []
     for records in (RECORDS, frame):
-        noise = Exponential({"a": TAU, "b": TAU}, seed=SEED)
-        noise.learn_many(records)
-        noise.calibrate()
+        noise = trained(Exponential({"a": TAU, "b": TAU}, seed=SEED), records)
         results.append((noise.mask_many(records, keys=keys), noise.statistics.to_dict()))
     assert results[0] == results[1]
     assert any(one["a"] != record["a"] for one, record in zip(results[1][0], RECORDS, strict=True))

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.data import discharges, icd9cm
 from support.graphs import dags, taxonomies
-from support.large import phenotypes, snomed_shaped
+from support.large import TAXONOMIES
 
 from stream_masker import LogTaxonomic, WuPalmer
 from stream_masker.core.table import DistanceTable
@@ -81,15 +80,10 @@ def test_totals_are_those_of_a_scan(table, data):
 
 
 @pytest.mark.parametrize(
-    ("name", "measure"), [("discharges", WuPalmer), ("phenotypes", LogTaxonomic), ("snomed", WuPalmer)]
+    ("name", "measure", "size"), [("ICD-9-CM", WuPalmer, 700), ("HPO", LogTaxonomic, 60), ("RF2", WuPalmer, 60)]
 )
-def test_it_is_exact_on_large_taxonomies(name, measure):
-    tau = {"discharges": icd9cm().taxonomy, "phenotypes": phenotypes, "snomed": lambda: snomed_shaped(6000)}[name]()
-    if name == "discharges":
-        found = tau.find(sorted({row["diag_1"] for row in discharges()}))
-        anchors = found[found >= 0]
-    else:
-        anchors = np.random.default_rng(1).choice(len(tau), 60, replace=False)
-    table = DistanceTable.build(measure(tau), anchors)
+def test_it_is_exact_on_large_taxonomies(name, measure, size):
+    tau = TAXONOMIES[name]()
+    table = DistanceTable.build(measure(tau), np.random.default_rng(1).choice(len(tau), size, replace=False))
     assert_exact(table)
     assert table.rows.shape[1] < 0.6 * len(tau)

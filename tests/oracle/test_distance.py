@@ -73,13 +73,6 @@ def test_a_subtaxonomy_holds_the_descendants_of_its_root_and_their_links(tau):
         assert all(set(subtaxonomy.parents_of(c)) == set(tau.parents_of(c)) & kept for c in kept if c != root)
 
 
-def test_a_diamond_has_the_expected_depth_path_and_distance():
-    diamond = Ontology.from_edges([("b", "a"), ("c", "b"), ("c", "a"), ("d", "c"), ("e", "a"), ("d", "e")]).taxonomy()
-    assert diamond.depth_of("d") == 4
-    assert diamond.ancestors_of("d")["a"] == 2
-    assert WuPalmer(diamond)("d", "b") == pytest.approx(1 - 4 / 6)
-
-
 def literal_matrix(tau, measure):
     """(m, m): the literal distances of all concepts by position."""
     links = graph_of(tau)

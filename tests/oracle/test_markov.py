@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 from support.chi_squares import assert_drawn_from
+from support.learning import trained
 from support.nominal import flat
 
 from stream_masker import NaiveDistortion, Pram, ProbabilisticDistortion
-from stream_masker.errors import ParameterError
 
 SEED = b"a seed.........."
 TAU = flat(["u", "v", "w", "x", "new"])
@@ -43,10 +43,7 @@ METHODS = {
 @pytest.fixture(params=METHODS)
 def case(request):
     kind, parameters, law, outside = METHODS[request.param]
-    mechanism = kind({"a": TAU}, **parameters, seed=SEED)
-    mechanism.learn_many(WINDOW)
-    mechanism.calibrate()
-    return mechanism, law, outside
+    return trained(kind({"a": TAU}, **parameters, seed=SEED), WINDOW), law, outside
 
 
 def drawn(mechanism, value):
@@ -70,13 +67,5 @@ def test_masks_are_drawn_from_it(case, value):
 
 @pytest.mark.parametrize("kind", [NaiveDistortion, ProbabilisticDistortion, Pram])
 def test_a_window_with_one_value_masks_every_value_to_it(kind):
-    mechanism = kind({"a": TAU}, seed=SEED)
-    mechanism.learn_many([{"a": "u"}] * 3)
-    mechanism.calibrate()
+    mechanism = trained(kind({"a": TAU}, seed=SEED), [{"a": "u"}] * 3)
     assert set(drawn(mechanism, "u")) == set(drawn(mechanism, "new")) == {"u"}
-
-
-@pytest.mark.parametrize("retention", [1.0, -0.1, "much"])
-def test_a_retention_out_of_range_is_an_error(retention):
-    with pytest.raises(ParameterError, match=r"from 0 to 0\.999"):
-        Pram({"a": TAU}, retention=retention, seed=SEED)

@@ -14,7 +14,6 @@ from scipy.stats import chisquare
 from support.data import icd9cm
 from support.graphs import dags, to_all, trees
 from support.large import TAXONOMIES, snomed_shaped
-from support.real_codes import real_pairs
 
 from stream_masker import LogTaxonomic, WuPalmer
 from stream_masker.core.replacement import (
@@ -144,15 +143,6 @@ def test_replacements_in_large_taxonomies(rounding, candidates, name):
     anchors = rng.choice(len(d.taxonomy), 400, replace=False)
     replacer = made(d, anchors, rounding, candidates, rng)
     check(replacer, some_values(d, replacer.table.anchors, rng, 70), rounding)
-
-
-def test_replacements_of_real_codes():
-    tau, rng = icd9cm().taxonomy(), np.random.default_rng(5)
-    positions, counts = np.unique(real_pairs()[0], return_counts=True)
-    d = WuPalmer(tau)
-    observed = Candidates.of_window(len(tau), positions, counts)
-    replacer = Replacer(DistanceTable.build(d, positions), observed, calibrated=True)
-    check(replacer, some_values(d, positions, rng, 300), "calibrated")
 
 
 @rules

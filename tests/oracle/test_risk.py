@@ -11,6 +11,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from support.learning import trained
 
 from stream_masker import Exponential, Ontology, Pram, SemanticNoise
 
@@ -45,10 +46,7 @@ def pairs():
 
 
 def calibrated(name, tau, records):
-    made = MECHANISMS[name](dict.fromkeys(records[0], tau))
-    made.learn_many(records)
-    made.calibrate()
-    return made
+    return trained(MECHANISMS[name](dict.fromkeys(records[0], tau)), records)
 
 
 def channels(made, attribute, values):

@@ -34,25 +34,20 @@ def columns(draw, taxonomy):
 def samples(draw, first, second, most=20):
     """Two distances and n ≥ 1 rows of both attributes as ids."""
     (d_a, tau_a), (d_b, tau_b) = draw(columns(first)), draw(columns(second))
-    pairs = st.tuples(st.sampled_from(tau_a.ids), st.sampled_from(tau_b.ids))
+    pairs = st.tuples(st.sampled_from(list(tau_a.ids)), st.sampled_from(list(tau_b.ids)))
     a, b = zip(*draw(st.lists(pairs, min_size=1, max_size=most)), strict=True)
     return list(a), d_a, list(b), d_b
 
 
-def literal_centred(values, d):
-    """2017: equations 15 to 17."""
-    n = len(values)
-    sd = d.between(values, values).tolist()
-    row = [sum(sd[i]) / n for i in range(n)]
-    column = [sum(sd[i][j] for i in range(n)) / n for j in range(n)]
-    grand = sum(map(sum, sd)) / n**2
-    return [[sd[i][j] - row[i] - column[j] + grand for j in range(n)] for i in range(n)]
+def centred(values, d):
+    """2017: equations 15 to 17, for all rows."""
+    matrix = d.between(values, values)
+    return matrix - matrix.mean(axis=0) - matrix.mean(axis=1)[:, None] + matrix.mean()
 
 
 def literal_covariance_squared(a, d_a, b, d_b):
     """2017: equation 18, squared."""
-    n, delta_a, delta_b = len(a), literal_centred(a, d_a), literal_centred(b, d_b)
-    return sum(delta_a[i][j] * delta_b[i][j] for i in range(n) for j in range(n)) / n**2
+    return np.mean(centred(a, d_a) * centred(b, d_b))
 
 
 def literal_correlation(a, d_a, b, d_b):
@@ -78,7 +73,7 @@ def literal_mean(values, tau):
 @st.composite
 def valued(draw, taxonomy):
     tau = draw(taxonomy)
-    return tau, draw(st.lists(st.sampled_from(tau.ids), min_size=1, max_size=20))
+    return tau, draw(st.lists(st.sampled_from(list(tau.ids)), min_size=1, max_size=20))
 
 
 @given(sample=valued(taxonomies(most=15)))
@@ -120,12 +115,6 @@ def correlated(rng, first, second, rows=500):
     a, b = (rng.choice(len(tau), 60, replace=False).astype(np.int32) for tau in (first, second))
     chosen = rng.integers(0, 60, rows)
     return a[chosen], b[(chosen + rng.geometric(0.3, rows)) % 60]
-
-
-def centred(values, d):
-    """2017: equations 15 to 17, for all rows."""
-    matrix = d.between(values, values)
-    return matrix - matrix.mean(axis=0) - matrix.mean(axis=1)[:, None] + matrix.mean()
 
 
 @pytest.mark.parametrize("measure", [WuPalmer, LogTaxonomic])

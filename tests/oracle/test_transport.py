@@ -6,13 +6,13 @@ from itertools import product
 
 import numpy as np
 import pytest
+from support.real_codes import in_force
 from support.transport_law import map_in_force, pair_likelihoods
 
 from stream_masker import SemanticTransport
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.ontology import Ontology
 from stream_masker.core.random import PositionKeys
-from stream_masker.core.statistics import count_batch
 
 SEED = b"a seed of many bytes"
 TAU = Ontology.from_edges([(f"c{k}", f"c{(k - 1) // 3}") for k in range(1, 40)]).taxonomy()
@@ -20,9 +20,7 @@ TAU = Ontology.from_edges([(f"c{k}", f"c{(k - 1) // 3}") for k in range(1, 40)])
 
 def made(batch, **parameters):
     names = [f"x{j}" for j in range(len(batch.columns))]
-    mechanism = SemanticTransport(dict.fromkeys(names, TAU), seed=SEED, **parameters)
-    counts = count_batch(batch, [len(TAU)] * len(names))
-    return mechanism.with_statistics(mechanism.compute(counts, version=1), counts)
+    return in_force(SemanticTransport(dict.fromkeys(names, TAU), seed=SEED, **parameters), batch)
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 from support.chi_squares import assert_drawn_from
+from support.learning import trained
 from support.nominal import BANK, flat_taxonomies
 
 from stream_masker import RandomTransitions, Vicus
@@ -18,10 +19,7 @@ TAXONOMIES = flat_taxonomies(BANK)
 
 
 def made(kind=Vicus, **parameters):
-    mechanism = kind(TAXONOMIES, **{"threshold": 0.4, "multigraph": False, "seed": SEED, **parameters})
-    mechanism.learn_many(BANK)
-    mechanism.calibrate()
-    return mechanism
+    return trained(kind(TAXONOMIES, threshold=0.4, multigraph=False, seed=SEED, **parameters), BANK)
 
 
 CLIENTS = sorted({record["client"] for record in BANK})

@@ -48,7 +48,6 @@ ICD9_EDGES = edges(
     }
 )
 
-
 DEFAULT_TABLE = {
     "I10": "E11.9",
     "E11.9": "I11.0",

@@ -57,7 +57,6 @@ JSON = st.recursive(
     LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=4), max_leaves=12
 )
 
-
 SPOILED = st.builds(put, st.just(GOOD), st.sampled_from(list(places(GOOD))), JSON)
 CUT_OFF = st.builds(lambda cut, junk: orjson.dumps(GOOD)[:cut] + junk, st.integers(0, 120), st.binary(max_size=8))
 VALUES = st.none() | st.binary(max_size=40) | CUT_OFF | (SPOILED | JSON).map(orjson.dumps)

@@ -28,7 +28,6 @@ ONTOLOGY = Ontology.from_edges([(code, code[0]) for code in WOMEN + MEN + BOTH] 
 TAU = ONTOLOGY.taxonomy()
 CONTEXT = Context.of({"sex": ["F", "M"], "age": [18, 65]})
 
-
 policy = partial(field_policy, "drop")
 
 

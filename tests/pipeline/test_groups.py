@@ -15,7 +15,6 @@ from tests.pipeline.conftest import SECRET, GroupMechanism
 
 CODE = {"a": {"path": "code"}}
 
-
 EVENT = {"code": "I10", "n": 1}
 
 

@@ -7,12 +7,12 @@ import logging
 import numpy as np
 import orjson
 import pytest
-from support.input_records import InputRecord
+from support.input_records import InputRecord, inputs
 
 from stream_masker.core.random import FieldKeys, PositionKeys
-from stream_masker.core.statistics.counts import count_batch
+from stream_masker.core.statistics.counts import count_batch, same_counts
 from stream_masker.errors import ParameterError, StatisticsError
-from stream_masker.pipeline.blocks import MAX_COUNTED_ELEMENTS
+from stream_masker.pipeline import blocks
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.records import Masked, Rejected
 from stream_masker.pipeline.transforms import Pseudonyms
@@ -83,11 +83,13 @@ def test_noise_is_keyed_by_position_or_by_a_field(bench):
 
 def test_a_record_with_very_many_codes_weighs_no_more_than_a_bounded_number_of_others(bench):
     """10,000 equal codes of one record would otherwise outweigh all other records of a window."""
-    on_bench = bench({"code": {"path": "codes[*]"}})
-    result = on_bench.result([on_bench.record(0, {"codes": ["I10"] * 10_000})])
-    assert len(orjson.loads(result.values[0])["codes"]) == 10_000
+    on_bench, most = bench({"code": {"path": "codes[*]"}}), blocks.MAX_COUNTED_ELEMENTS
+    lists = [["E03"] * 2, ["I10"] * 10_000, [], ["E11.9"] * 3]
+    result = on_bench.result([on_bench.record(k, {"codes": codes}) for k, codes in enumerate(lists)])
+    assert len(orjson.loads(result.values[1])["codes"]) == 10_000
     (block,) = result.blocks
-    assert block.original.values[0].rows == block.masked.values[0].rows == MAX_COUNTED_ELEMENTS
+    assert on_bench.texts_counted(block.original) == [{"E03": 2, "I10": most, "E11.9": 3}]
+    assert on_bench.texts_counted(block.masked) == [{"E03": 2, "E11.9": most, "I11.0": 3}]
 
 
 @pytest.mark.parametrize("patient", [{}, *({"id": key} for key in (None, True, "", " ", [])), "p", None])
@@ -121,9 +123,27 @@ def test_a_block_holds_at_most_5000_records(bench):
     result = on_bench.result(records)
     assert len(result.outcomes) == 11_000
     assert [(b.first_offset, b.last_offset) for b in result.blocks] == [(0, 3665), (3666, 7332), (7333, 10_999)]
-    assert sum(b.original.records for b in result.blocks) + len(result.rejected) == 11_000
+    assert [b.original.records for b in result.blocks] == [2_444, 2_444, 2_445]
     split = [on_bench.result(records[i : i + 100]) for i in range(0, 11_000, 100)]
     assert [o for part in split for o in part.outcomes] == result.outcomes
+
+
+def test_large_runs_are_split_without_changing_their_sums(bench, monkeypatch):
+    on_bench, codes = bench({name: {"path": name} for name in "ab"}), ["I10", "E03", "E11.9"]
+    values = [dict.fromkeys("ab", codes[k % 3]) if k % 7 else {} for k in range(52)]
+    records = [on_bench.record(k, value, timestamp=k) for k, value in enumerate(values)]
+    (whole,) = on_bench.result(records).blocks
+    monkeypatch.setattr(blocks, "MAX_BLOCK_ROWS", 30)
+    several = on_bench.result(records).blocks
+    assert len(several) == 5
+    assert [b.first_offset for b in several[1:]] == [b.last_offset + 1 for b in several[:-1]]
+    assert [b.timestamp for b in several] == [b.last_offset for b in several]
+    merged = blocks.merge_blocks(several)
+    assert (merged.first_offset, merged.last_offset, merged.timestamp) == (0, 51, 51)
+    assert (merged.distortions, merged.styles) == (whole.distortions, whole.styles)
+    assert merged.unchanged == whole.unchanged == sum(value.get("a") == "E03" for value in values)
+    assert all(map(same_counts, merged.masked.values, whole.masked.values))
+    assert same_counts(merged.masked.pairs[0, 1], whole.masked.pairs[0, 1])
 
 
 def test_a_batch_without_masked_records_has_a_block(bench):
@@ -149,14 +169,20 @@ def test_counting_does_not_mask(bench):
     assert (empty.counts.records, empty.causes) == (0, {})
 
 
-def test_samples_have_the_number_of_different_noise_keys(bench):
+def test_samples_and_blocks_have_the_number_of_different_noise_keys(bench):
     on_bench = bench(TWO, noise_key="patient")
     events = [{"a": "I10", "b": ["E11", "E03"], "patient": patient} for patient in (1, 1, 3)]
     values = [orjson.dumps(event) for event in (*events, *[{"a": "E11", "b": ["E03"], "patient": 1}] * 2)]
     (encoded,) = on_bench.masker.encode(values)
-    for counts in (on_bench.masker.count(values).counts, count_batch(encoded, [1 << 20, 1 << 20])):
+    records = inputs([on_bench.record(number, value) for number, value in enumerate(values)])
+    maskers = (RecordMasker(on_bench.plan, on_bench.mechanism, secret) for secret in (SECRET, b"another secret"))
+    block, other = (masker.mask("t", 0, records, statistics_version=1).blocks[0] for masker in maskers)
+    for counts in (on_bench.masker.count(values).counts, count_batch(encoded, [1 << 20, 1 << 20]), block.original):
         assert [column.units.tolist() for column in counts.values] == [[1, 2], [2, 2]]
         assert counts.pairs[0, 1].units.tolist() == [1, 2, 2]
+    assert block.masked.values[0].key_bits is None
+    bits = [one.original.values[0].key_bits.tolist() for one in (block, other)]
+    assert bits[0] != bits[1], "the slots depend on the secret"
 
 
 def test_without_statistics_nothing_is_emitted(bench):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from support.learning import trained
 
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.mechanisms import Pram, mechanism
@@ -23,16 +24,7 @@ def made(**options):
 
 @pytest.fixture
 def calibrated():
-    pram = made()
-    pram.learn_many(RECORDS)
-    pram.calibrate()
-    return pram
-
-
-@pytest.mark.parametrize("seed", [b"", "text", None])
-def test_a_seed_is_bytes(seed):
-    with pytest.raises(ParameterError, match="secret"):
-        made(seed=seed)
+    return trained(made(), RECORDS)
 
 
 @pytest.mark.parametrize(
@@ -46,11 +38,45 @@ def test_a_seed_is_bytes(seed):
         ("rank_swapping", {"k": True}, "k=True is not allowed: use a whole number"),
         ("exponential", {"epsilon": float("inf")}, "epsilon=inf is not allowed"),
         ("pram", {"window": 0}, "window=0 is not allowed: use a whole number of 1 or more"),
+        *(("pram", {"seed": seed}, "secret") for seed in (b"", "text", None)),
+        ("semantic_noise", {"alpha": 0}, "alpha=0 is not allowed: use a number from 0.01 to 10"),
+        ("semantic_noise", {"alpha": {"one": 0.3}}, r"alpha is given for 'one'.*one for each of \('one', 'more'\)"),
+        ("semantic_noise", {"alpha": {"one": 0.3, "more": -1}}, "alpha of 'more'=-1"),
+        ("semantic_noise", {"reference": "median"}, "reference='median'.*mean or pair or root"),
+        ("semantic_noise", {"candidates": "observed", "rounding": "ceil"}, "not allowed with candidates='observed'"),
+        ("semantic_noise", {"distance": "jaccard"}, "distance='jaccard'.*wu_palmer or log_taxonomic"),
+        *(("semantic_transport", {"alpha": alpha}, "alpha") for alpha in (0.001, {"one": 1.0})),
+        ("semantic_transport", {"sensitive": {"mine": 0.3}}, "give its limit and its roots"),
+        ("semantic_transport", {"context": {"one": ["F", "M"]}}, "is masked"),
+        ("exponential", {"epsilon": 0}, "from 1e-06 to 1000"),
+        ("exponential", {"epsilon": {"one": 1.0}}, "one for each"),
+        *(("pram", {"retention": retention}, r"from 0 to 0\.999") for retention in (1.0, -0.1, "much")),
+        ("rank_swapping", {"k": 1}, "of 2 or more"),
+        ("rank_swapping", {"algorithm": "4"}, "use fixed or dynamic or multivariate"),
+        ("microaggregation", {"k": 1}, "k=1 is not allowed: use a whole number of 2 or more"),
+        *((kind, {"threshold": 1.1}, "from 0 to 1") for kind in ("vicus", "random")),
+        *((kind, {"k1": 0.5}, "from 1 to") for kind in ("vicus", "random")),
+        ("vicus", {"c1": 1.5}, "from 0 to 1"),
+        ("vicus", {"part_size": 0}, "whole number of 1 or more"),
     ],
 )
 def test_parameters_are_checked_by_their_types_and_limits(kind, given, message):
     with pytest.raises(ParameterError, match=message):
-        mechanism(kind)({"one": TAU, "more": TAU}, seed=SEED, **given)
+        mechanism(kind)({"one": TAU, "more": TAU}, **{"seed": SEED, **given})
+
+
+@pytest.mark.parametrize(
+    ("kind", "names", "given", "message"),
+    [
+        ("rank_swapping", "a", {"algorithm": "multivariate"}, "at least two attributes"),
+        ("vicus", "a", {}, "at least two attributes"),
+        ("random", "a", {}, "at least two attributes"),
+        ("semantic_noise", "abc", {"reference": "pair"}, "needs two attributes of one taxonomy: use"),
+    ],
+)
+def test_what_needs_another_number_of_attributes_is_refused(kind, names, given, message):
+    with pytest.raises(ParameterError, match=message):
+        mechanism(kind)(dict.fromkeys(names, TAU), seed=SEED, **given)
 
 
 def test_parameters_are_known_and_attributes_keep_their_order():

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from support.graphs import to_all
+from support.learning import trained
 
 from stream_masker.core.distance import LogTaxonomic, WuPalmer
 from stream_masker.core.mechanisms import Exponential
 from stream_masker.core.mechanisms.exponential import ExponentialDrawer
 from stream_masker.core.ontology import Ontology
 from stream_masker.core.replacement import Candidates
-from stream_masker.errors import ParameterError
 
 N = 40_000
 
@@ -56,10 +56,8 @@ def test_each_value_is_epsilon_locally_private(tau, epsilon):
 
 
 def made(tau=TREE, **parameters):
-    mechanism = Exponential({"a": tau, "b": tau}, seed=b"a seed..........", **parameters)
-    mechanism.learn_many([{"a": "c1", "b": "c2"}, {"a": "c3", "b": "c4"}])
-    mechanism.calibrate()
-    return mechanism
+    records = [{"a": "c1", "b": "c2"}, {"a": "c3", "b": "c4"}]
+    return trained(Exponential({"a": tau, "b": tau}, seed=b"a seed..........", **parameters), records)
 
 
 def test_epsilon_can_differ_by_attribute():
@@ -71,9 +69,6 @@ def test_epsilon_can_differ_by_attribute():
     assert kept[1] > 0.4
 
 
-@pytest.mark.parametrize(
-    ("given", "allowed"), [({"epsilon": 0}, "from 1e-06 to 1000"), ({"epsilon": {"a": 1.0}}, "one for each")]
-)
-def test_errors_name_the_allowed_parameters(given, allowed):
-    with pytest.raises(ParameterError, match=allowed):
-        Exponential({"a": TREE, "b": TREE}, seed=b"s...............", **given)
+def test_masks_are_leaves_if_these_are_asked_for():
+    masks = made(candidates="leaves").mask_many([{"a": "c1", "b": "c2"}] * 99, keys=[b"%d" % k for k in range(99)])
+    assert TREE.leaf[TREE.encode([mask["a"] for mask in masks])].all()

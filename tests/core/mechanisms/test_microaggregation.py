@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from support.learning import trained
 
 from stream_masker import Ontology
 from stream_masker.core.batch import Batch, Column
@@ -23,12 +24,8 @@ RECORDS = [{"code": str(RNG.choice(TAU.ids)), "kind": f"v{RNG.integers(0, 12)}"}
 KEYS = [b"%d" % k for k in range(SIZE)]
 
 
-def mechanism(records=RECORDS, **parameters):
-    made = Microaggregation({"code": TAU, "kind": FLAT}, seed=SEED, **parameters)
-    if records:
-        made.learn_many(records)
-        made.calibrate()
-    return made
+def mechanism(records=RECORDS):
+    return trained(Microaggregation({"code": TAU, "kind": FLAT}, seed=SEED), records)
 
 
 def rows(records):
@@ -69,9 +66,7 @@ def test_records_with_the_same_attributes_form_groups_and_few_ones_become_the_wi
 
 def test_array_elements_form_their_own_groups():
     records = [{"code": str(RNG.choice(TAU.ids)), "more": RNG.choice(TAU.ids, k % 4).tolist()} for k in range(SIZE)]
-    made = Microaggregation({"code": TAU, "more": TAU}, k=6, seed=SEED)
-    made.learn_many(records)
-    made.calibrate()
+    made = trained(Microaggregation({"code": TAU, "more": TAU}, k=6, seed=SEED), records)
     masked = made.mask_many(records, keys=KEYS)
     assert [len(row["more"]) for row in masked] == [len(row["more"]) for row in records]
     elements = [code for row in masked for code in row["more"]]
@@ -117,8 +112,3 @@ def test_every_class_has_k_units(of_units, seed, size, people):
     assert least_class(Batch(batch.size, done.columns, units=batch.units)) >= K
     assert min(len(set(owners[codes == code].tolist())) for code in set(codes.tolist())) >= K
     assert len(set(codes.tolist())) > 1
-
-
-def test_k_is_at_least_2():
-    with pytest.raises(ParameterError, match="k=1 is not allowed: use a whole number of 2 or more"):
-        mechanism(records=None, k=1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from support.chi_squares import assert_drawn_from
+from support.learning import trained
 
 from stream_masker.core.mechanisms import SemanticNoise
 from stream_masker.core.mechanisms.noise.law import SCALES, NoiseLaw, noise_cells
@@ -15,70 +16,58 @@ SIZE = 24
 DRAWS = 8000
 KEYS = [b"%d" % k for k in range(DRAWS)]
 
-
 RNG = np.random.default_rng(8)
 LINKS = {(f"c{k}", f"c{p}") for k in range(1, SIZE) for p in RNG.integers(0, k, 2)}
 TAU = Ontology.from_edges(sorted(LINKS)).taxonomy()
+NAMES = ("rounding", "candidates", "distribution")
 RULES = [("ceil", "all", "normal"), ("calibrated", "leaves", "laplace"), ("calibrated", "observed", "normal")]
 
 
-def mechanism(tau, reference="pair", rounding="calibrated", candidates="all", distribution="normal", **parameters):
-    noise = SemanticNoise(
-        {"a": tau, "b": tau},
-        reference=reference,
-        rounding=rounding,
-        candidates=candidates,
-        distribution=distribution,
-        seed=b"seed............",
-        **{"alpha": 0.5, **parameters},
-    )
+def mechanism(**parameters):
     rng = np.random.default_rng(2)
     first = rng.integers(0, SIZE - 4, 200)
-    noise.learn_many(
-        {"a": tau.ids[i], "b": tau.ids[(i + j) % SIZE]} for i, j in zip(first, rng.integers(0, 5, 200), strict=True)
-    )
-    noise.calibrate()
-    return noise
+    pairs = zip(first, rng.integers(0, 5, 200), strict=True)
+    records = [{"a": TAU.ids[i], "b": TAU.ids[(i + j) % SIZE]} for i, j in pairs]
+    return trained(SemanticNoise({"a": TAU, "b": TAU}, alpha=0.5, seed=b"seed............", **parameters), records)
 
 
 @pytest.mark.parametrize("reference", ["pair", "mean", "root"])
-@pytest.mark.parametrize(("rounding", "candidates", "distribution"), RULES)
-def test_every_rule_agrees_with_what_is_drawn(reference, rounding, candidates, distribution):
-    tau = TAU
-    noise = mechanism(tau, reference, rounding, candidates, distribution, correlated=False)
-    value = tau.ids[9]
-    partners = [b for a, b in rows_of(noise, tau) if a == value]
+@pytest.mark.parametrize("rule", RULES, ids=str)
+def test_every_rule_agrees_with_what_is_drawn(reference, rule):
+    noise = mechanism(reference=reference, correlated=False, **dict(zip(NAMES, rule, strict=True)))
+    value = TAU.ids[9]
+    partners = [b for a, b in rows_of(noise) if a == value]
     drawn = [{"a": value, "b": partners[k]} for k in np.random.default_rng(3).integers(0, len(partners), DRAWS)]
     assert_drawn_from(noise.channel("a", value), [m["a"] for m in noise.mask_many(drawn, keys=KEYS)])
 
 
-def rows_of(noise, tau) -> list[tuple[str, str]]:
-    tuples = tuples_of(noise, tau)
+def rows_of(noise) -> list[tuple[str, str]]:
+    tuples = tuples_of(noise)
     sizes = np.rint(tuples.prior * 200).astype(int)
-    pairs = zip(tau.decode(tuples.codes[0]), tau.decode(tuples.codes[1]), strict=True)
+    pairs = zip(TAU.decode(tuples.codes[0]), TAU.decode(tuples.codes[1]), strict=True)
     return [pair for pair, size in zip(pairs, sizes, strict=True) for _ in range(size)]
 
 
-def tuples_of(noise, tau) -> Tuples:
-    return Tuples.of(noise._counts, (0, 1), (len(tau), len(tau)))
+def tuples_of(noise) -> Tuples:
+    return Tuples.of(noise._counts, (0, 1), (len(TAU), len(TAU)))
 
 
 @pytest.mark.parametrize(
-    ("correlated", "reference", "rounding", "candidates", "distribution"),
+    ("correlated", "reference", "rule"),
     [
-        (True, "pair", "calibrated", "observed", "normal"),
-        (True, "pair", "ceil", "all", "normal"),
-        (True, "mean", "ceil", "all", "laplace"),
-        (False, "pair", "calibrated", "all", "laplace"),
+        (True, "pair", ("calibrated", "observed", "normal")),
+        (True, "pair", ("ceil", "all", "normal")),
+        (True, "mean", ("ceil", "all", "laplace")),
+        (False, "pair", ("calibrated", "all", "laplace")),
     ],
 )
-def test_the_masks_of_a_pair_agree_with_what_is_drawn(correlated, reference, rounding, candidates, distribution):
-    tau = TAU
-    noise = mechanism(tau, reference, rounding, candidates, distribution, correlated=correlated)
-    tuples = tuples_of(noise, tau)
+def test_the_masks_of_a_pair_agree_with_what_is_drawn(correlated, reference, rule):
+    """A common exponential variate would make Laplace noise of uncorrelated attributes dependent."""
+    noise = mechanism(correlated=correlated, reference=reference, **dict(zip(NAMES, rule, strict=True)))
+    tuples = tuples_of(noise)
     channels = [noise.attribute_channel(j, value_law(noise._counts.values[j])[0], noise._counts) for j in (0, 1)]
     law = noise.mask_law(tuples, tuple(channels), noise._counts)
-    record = {"a": tau.ids[tuples.codes[0][5]], "b": tau.ids[tuples.codes[1][5]]}
+    record = {"a": TAU.ids[tuples.codes[0][5]], "b": TAU.ids[tuples.codes[1][5]]}
     masked = noise.mask_many([record] * DRAWS, keys=KEYS)
     representatives = [np.unique(channel.classes.class_of, return_index=True)[1] for channel in channels]
     likelihoods = {
@@ -87,7 +76,7 @@ def test_the_masks_of_a_pair_agree_with_what_is_drawn(correlated, reference, rou
     np.testing.assert_allclose(sum(likelihoods.values()), 1.0, atol=1e-6)
     classes = [channel.classes.class_of for channel in channels]
     expected = {f"{classes[0][a]} {classes[1][b]}": float(p[5]) for (a, b), p in likelihoods.items()}
-    codes = [tau.encode([m[name] for m in masked]) for name in "ab"]
+    codes = [TAU.encode([m[name] for m in masked]) for name in "ab"]
     assert_drawn_from(expected, [f"{classes[0][a]} {classes[1][b]}" for a, b in zip(*codes, strict=True)])
 
 

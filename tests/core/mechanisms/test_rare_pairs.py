@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 import numpy as np
 import pytest
 from support.flooding import LEAVES, TREE
+from support.learning import trained
 
 from stream_masker.core.mechanisms import SemanticTransport
 from stream_masker.errors import ParameterError
@@ -28,8 +29,7 @@ def attacked(least: int) -> tuple[float, float]:
     pairs = [(COMMON[a], COMMON[(a + b) % 12]) for a, b in drawn] + rare * 3
     records = [dict(zip(NAMES, pair, strict=True)) for pair in pairs]
     made = SemanticTransport(dict.fromkeys(NAMES, TREE), alpha=0.5, certainty=1.0, least=least, seed=SEED)
-    made.learn_many(records, keys=[b"patient %d" % (i if i < 1200 else i % 30) for i in range(len(records))])
-    made.calibrate()
+    trained(made, records, keys=[b"patient %d" % (i if i < 1200 else i % 30) for i in range(len(records))])
     seen: dict[str, Counter[str]] = defaultdict(Counter)
     for mask in made.mask_many(records, keys=[b"%d" % i for i in range(len(records))]):
         seen[mask["first"]][mask["second"]] += 1

@@ -9,7 +9,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from support.data import icd9cm
-from support.real_codes import as_batch, real_pairs
+from support.learning import trained
+from support.real_codes import as_batch, in_force, real_pairs
 from support.transport_law import map_in_force
 
 from stream_masker import SemanticTransport
@@ -54,9 +55,7 @@ def listed(seed=2, size=4000):
 
 def calibrated(batch, tau=TAU, **parameters):
     names = [f"x{j}" for j in range(len(batch.columns))]
-    made = SemanticTransport(dict.fromkeys(names, tau), seed=SEED, **parameters)
-    counts = count_batch(batch, [len(tau)] * len(names))
-    return made.with_statistics(made.compute(counts, version=1), counts)
+    return in_force(SemanticTransport(dict.fromkeys(names, tau), seed=SEED, **parameters), batch)
 
 
 @pytest.fixture(scope="module")
@@ -226,11 +225,8 @@ def people(records, seed=3):
     return [{"x": f"c{x + 30 * (sex == 'M') - (x == 29)}", "y": f"c{y}", "sex": sex} for x, y, sex in rows]
 
 
-def with_context(records, **parameters):
-    made = SemanticTransport({"x": TAU, "y": TAU}, context=SEX, window=100_000, seed=SEED, **parameters)
-    made.learn_many(records)
-    made.calibrate()
-    return made
+def with_context(records):
+    return trained(SemanticTransport({"x": TAU, "y": TAU}, context=SEX, window=100_000, seed=SEED), records)
 
 
 def test_each_context_keeps_its_law_and_its_promise():
@@ -307,10 +303,6 @@ def test_two_scalars_beside_empty_lists_are_masked_as_a_pair():
     assert all((column.codes >= 0).all() for column in after.columns)
 
 
-def of_one(**parameters):
-    return SemanticTransport({"x": TAU}, seed=SEED, **parameters)
-
-
 FEW, CONSTANT = np.arange(20).reshape(2, 10), np.array([[1, 2] * 50, [3] * 100])
 BARE = Batch(2, tuple(Column(np.zeros(2, np.int32)) for _ in range(2)))
 
@@ -318,10 +310,6 @@ BARE = Batch(2, tuple(Column(np.zeros(2, np.int32)) for _ in range(2)))
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda: of_one(alpha=0.001), ParameterError, "alpha"),
-        (lambda: of_one(alpha={"y": 1.0}), ParameterError, "alpha"),
-        (lambda: of_one(sensitive={"mine": 0.3}), ParameterError, "give its limit and its roots"),
-        (lambda: of_one(context={"x": ["F", "M"]}), ParameterError, "is masked"),
         (lambda: calibrated(as_batch(FEW), least=50), StatisticsError, "use a smaller least"),
         (lambda: calibrated(as_batch(CONSTANT)), StatisticsError, "x1: all values are equal"),
         (lambda: masked(calibrated(as_batch(related(size=900))), listed()), StatisticsError, "calibrate with lists"),

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from support.learning import trained
 
 from stream_masker import Exponential, Ontology, Pram, SemanticNoise
 from stream_masker.core.batch import Batch, Column
@@ -52,31 +53,24 @@ def test_an_attacker_who_has_counted_the_masks_of_events_does_as_well(reference,
     assert learned.vulnerability == pytest.approx(table.max(axis=1).sum(), abs=0.015 + learned.error)
 
 
-def records(**columns):
-    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-
-
 def test_with_three_attributes_the_pair_that_tells_most_counts():
     rng = np.random.default_rng(7)
     a = rng.choice(["c3", "c4", "c5"], 120)
     b = np.where(rng.random(120) < 0.9, a, "c5")
-    rows = records(a=a.tolist(), b=b.tolist(), c=rng.choice(["c3", "c4", "c5"], 120).tolist())
-    made = Pram(dict.fromkeys("abc", TAU), retention=0.3, seed=SEED)
-    made.learn_many(rows)
-    made.calibrate()
-    together, alone = made.risk(draws=2_000), Pram({"a": TAU, "b": TAU}, retention=0.3, seed=SEED)
-    alone.learn_many([{"a": row["a"], "b": row["b"]} for row in rows])
-    alone.calibrate()
-    pair = alone.risk(draws=2_000).record["a"]
+    columns = a.tolist(), b.tolist(), rng.choice(["c3", "c4", "c5"], 120).tolist()
+    rows = [dict(zip("abc", row, strict=True)) for row in zip(*columns, strict=True)]
+    together, alone = (
+        trained(Pram(dict.fromkeys(names, TAU), retention=0.3, seed=SEED), rows).risk(draws=2_000)
+        for names in ("abc", "ab")
+    )
+    pair = alone.record["a"]
     assert together.record["a"].vulnerability == pytest.approx(pair.vulnerability, abs=2 * pair.error)
     assert together.record["a"].greatest > together.value["a"].greatest + 0.1
 
 
 def test_of_a_single_attribute_its_own_mask_is_all():
-    made = Pram({"a": TAU}, retention=0.5, seed=SEED)
-    made.learn_many([{"a": code} for code in ["c3", "c4", "c5", "c4"] * 20])
-    made.calibrate()
-    risk = made.risk()
+    records = [{"a": code} for code in ["c3", "c4", "c5", "c4"] * 20]
+    risk = trained(Pram({"a": TAU}, retention=0.5, seed=SEED), records).risk()
     assert (risk.record, risk.unchanged_records) == (risk.value, risk.unchanged["a"])
 
 

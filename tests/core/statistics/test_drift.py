@@ -15,7 +15,7 @@ from stream_masker.core.batch import Batch, Column
 from stream_masker.core.distance import WuPalmer
 from stream_masker.core.statistics import Statistics, compute_statistics, count_batch
 from stream_masker.core.statistics.drift import FALSE_ALARMS, drift_between
-from stream_masker.core.statistics.windows import jensen_shannon, merged, stability_index
+from stream_masker.core.statistics.windows import merged
 from stream_masker.errors import ParameterError, StatisticsError, UnknownConceptError
 
 LINKS = [("a", "r"), ("b", "r"), ("a1", "a"), ("a2", "a"), ("b1", "b"), ("b2", "b"), ("a11", "a1"), ("b21", "b2")]
@@ -104,13 +104,6 @@ def test_a_scalar_counts_once_in_each_event_with_an_array():
 def test_classes_have_five_expected_values(counts, expected):
     """Rare classes are one class, or part of the rarest of the others."""
     assert merged(np.arange(len(expected), dtype=np.int32), np.array(counts), 5).tolist() == expected
-
-
-def test_measures_of_shares():
-    none, equal = np.array([[10, 0], [0, 10]]), np.array([[10, 30], [20, 60]])
-    assert jensen_shannon(none) == 1.0
-    assert jensen_shannon(equal) == stability_index(equal) == 0.0
-    assert stability_index(np.array([[20, 80], [40, 60]])) == pytest.approx(0.2 * math.log(2) - 0.2 * math.log(0.75))
 
 
 def test_what_cannot_be_compared_is_refused():

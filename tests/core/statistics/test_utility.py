@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from support.learning import trained
 
 from stream_masker import SemanticNoise, SemanticTransport
 from stream_masker.core.batch import Batch, Column, Distortion
@@ -104,6 +105,5 @@ def test_masks_are_as_expected_with_lists_and_missing_values(names):
 def test_masks_of_transport_are_expected_for_two_attributes_alone(names, known):
     """Records are drawn with two attributes, and records that lack a third one can have no maps."""
     made, rng = SemanticTransport(dict.fromkeys(names, WIDE), seed=b"sixteen bytes or more"), np.random.default_rng(3)
-    made.learn_many([record(rng) for _ in range(500)])
-    made.calibrate()
+    trained(made, [record(rng) for _ in range(500)])
     assert (expected_masks(made, made.counts, [len(WIDE)] * len(names)) is not None) == known

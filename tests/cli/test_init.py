@@ -85,9 +85,9 @@ TABLES = {
     "names of persons' ids": (table("BENE_ID,dx", lambda k: f"{k % 40},{ICD[k % 10]}"), ["dx"], "BENE_ID"),
     "an id that is unique": (table("enrolid,dx", lambda k: f"{k},{ICD[k % 10]}"), ["dx"], "enrolid"),
     "an id that few share": (table("ward_id,dx", lambda k: f"w{k % 5},{ICD[k % 10]}"), ["dx"], "position"),
-    "a name with the sign of alternatives": (
-        table("pid,dx | code", lambda k: f"{k % 40},{ICD[k % 10]}"),
-        ["['dx | code']"],
+    "a name with the sign of alternatives, and names with line breaks": (
+        table("pid,dx | code,a\x85b: c,dx\x85x: y", lambda k: f"{k % 40},{ICD[k % 10]},{k % 3},{ICD[k % 7]}"),
+        ["['dx | code']", "dx\x85x: y"],
         "pid",
     ),
     "an id that is a code": (table("diagnosis_id,id", lambda k: f"{ICD[k % 10]},{k}"), ["diagnosis_id"], "position"),

@@ -39,7 +39,7 @@ WORKER_TRANSACTION_MS = 20_000
 """The default transaction timeout: committed readers wait at most this long for the transaction of a dead worker."""
 
 BATCH_BYTES = 16_777_216
-"""The greatest size of the keys, values and headers of a batch, beyond one record, and of a group. It is also the
+"""The greatest size of the keys, values and headers of a batch, beyond its last read, and of a group. It is also the
 default size of a broker's response, which stands in memory once more while it is read."""
 
 

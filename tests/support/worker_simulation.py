@@ -357,6 +357,11 @@ class Simulation:
     def _worker(self) -> Worker:
         statistics: Any = SimpleNamespace(version=1, problem=None, refusals=0, age=0.0)
         statistics.masking = SimpleNamespace(masker=SimulatedMasker(self.random))
-        statistics.poll = statistics.close = lambda: None
+
+        def poll() -> None:
+            assert statistics.version or not self.consumers[-1].callbacks, "in the group without statistics"
+            statistics.version = int(not self.faulty or self.random.random() > 0.02)
+
+        statistics.poll, statistics.close = poll, lambda: None
         report = WorkerReport(self.metrics, Health())
         return Worker(connect=self.connect, statistics=statistics, running=self.running, report=report)

@@ -190,8 +190,8 @@ def _entry(key: str, value: Any, comments: Mapping[str, str]) -> str:
 def _flow(value: Any) -> str:
     """Return a value as YAML in one line."""
     style: dict[str, Any] = {"default_flow_style": True, "width": float("inf"), "sort_keys": False}
-    text = yaml.safe_dump(value, allow_unicode=True, **style).strip().removesuffix("\n...")
-    return text if text == _on_one_line(text) else yaml.safe_dump(value, default_style='"', **style).strip()
+    text = str(yaml.safe_dump(value, allow_unicode=True, **style)).strip().removesuffix("\n...")
+    return text if text == _on_one_line(text) else str(yaml.safe_dump(value, default_style='"', **style)).strip()
 
 
 def _on_one_line(text: str) -> str:

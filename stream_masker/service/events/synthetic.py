@@ -50,7 +50,6 @@ OUTBREAK_SHARE = 0.15
 
 SHARE_OF_WOMEN = 0.5
 LONGEST_STAY = 60
-PATIENT_PATH = "patient.id"
 
 
 class Column(NamedTuple):

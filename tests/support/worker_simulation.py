@@ -316,6 +316,7 @@ class Simulation:
         self.stop = threading.Event()
         self.broker = SimulatedBroker(random)
         self.pending: Transaction | None = None
+        self.checked: set[int] = set()
         self.transactions: list[SimulatedTransactions] = []
         self.consumers: list[SimulatedConsumer] = []
         self.metrics = Metrics(CollectorRegistry(), "worker")
@@ -338,6 +339,7 @@ class Simulation:
         self.worker.run()
         assert self.pending is None
         assert all(consumer.closed for consumer in self.consumers)
+        assert self.checked == {n for n, consumer in enumerate(self.consumers, 1) if consumer.callbacks}
         self.broker.resolve()
         self.broker.check()
         assert self.broker.complete or not self.until_complete
@@ -364,4 +366,5 @@ class Simulation:
 
         statistics.poll, statistics.close = poll, lambda: None
         report = WorkerReport(self.metrics, Health())
-        return Worker(connect=self.connect, statistics=statistics, running=self.running, report=report)
+        parts = {"connect": self.connect, "statistics": statistics, "running": self.running, "report": report}
+        return Worker(**parts, check=lambda: self.checked.add(len(self.consumers)))

@@ -143,7 +143,8 @@ def new_worker(
         secret_id=secret_id(read_secret(configuration)),
         on_refused=report.refused_message,
     )
-    return Worker(connect=connect, statistics=statistics, running=running, report=report)
+    check = partial(await_brokers, report.health, partial(check_start, configuration), running)
+    return Worker(connect=connect, statistics=statistics, running=running, report=report, check=check)
 
 
 def transactional_id(configuration: Configuration) -> str:

@@ -286,7 +286,8 @@ class ConfluentFormat(RecordFormat):
         """Look up what a schema's serde needs, so that it sends no requests: the client keeps it."""
         for reference in schema.references or ():
             registered = self._ask(self._client.get_version, reference.subject, reference.version, True, form)
-            self._ask_for_references(registered.schema, form)
+            if registered is not None:
+                self._ask_for_references(registered.schema, form)
 
     def _ask(self, request: Callable[..., Any], *arguments: Any) -> Any:
         """Return the registry's answer; None for an id that it does not have. Raises FormatUnavailableError."""

@@ -48,7 +48,7 @@ class Masking:
     def restore(self, message: StatisticsMessage) -> None:
         """Mask with a statistics version from now on.
 
-        Raises StatisticsError if it is of another mechanism, or if its variances are below the configured floor.
+        Raises StatisticsError if it is of another mechanism, or if its variances are too small.
         """
         check_floor(message.statistics)
         self.mechanism.restore(message.snapshot)

@@ -85,9 +85,9 @@ TABLES = {
     "names of persons' ids": (table("BENE_ID,dx", lambda k: f"{k % 40},{ICD[k % 10]}"), ["dx"], "BENE_ID"),
     "an id that is unique": (table("enrolid,dx", lambda k: f"{k},{ICD[k % 10]}"), ["dx"], "enrolid"),
     "an id that few share": (table("ward_id,dx", lambda k: f"w{k % 5},{ICD[k % 10]}"), ["dx"], "position"),
-    "a name with the sign of alternatives": (
-        table("pid,dx | code", lambda k: f"{k % 40},{ICD[k % 10]}"),
-        ["['dx | code']"],
+    "a name with the sign of alternatives, and names with line breaks": (
+        table("pid,dx | code,a\x85b: c,dx\x85x: y", lambda k: f"{k % 40},{ICD[k % 10]},{k % 3},{ICD[k % 7]}"),
+        ["['dx | code']", "dx\x85x: y"],
         "pid",
     ),
     "an id that is a code": (table("diagnosis_id,id", lambda k: f"{ICD[k % 10]},{k}"), ["diagnosis_id"], "position"),
@@ -181,9 +181,7 @@ def test_a_proposal_for_envelopes_and_resources_masks_what_is_in_them(tmp_path, 
     assert masked.count("\n") == 200
     assert "Ada" not in config.read_text() + masked
     if case == "codings without a system":
-        assert (
-            "# dropped: Condition.code.coding[*].code: codes without a system, beside others with" in config.read_text()
-        )
+        assert "# dropped: Condition.code.coding[*].code: codes without a system, beside" in config.read_text()
 
 
 OLD = ["428.0", "414.01", "250.00", "V58.61", "E885.9", "401.9"]

@@ -88,7 +88,11 @@ FIRING: Mapping[str, list[Series]] = {
 
 SILENT: Mapping[str, list[Series]] = {
     **{name: [{}] for name in ("RecordsSkipped", "RiskOverLimit", "StatisticsWithheld", "MessagesRefused")},
-    "NotMasking": [{VERSION: f"3x{MINUTES - 3} 0x3"}, {IN: f"90000x{MINUTES}", LAG: f"0x{MINUTES}"}],
+    "NotMasking": [
+        {VERSION: f"3x{MINUTES - 3} 0x3"},
+        {metric("statistics_version", JOB, 'instance="calibrator"'): f"0x{MINUTES}"},
+        {IN: f"90000x{MINUTES}", LAG: f"0x{MINUTES}"},
+    ],
     "NoWorker": [{WORKER: f"1x{MINUTES - 3} _ 1 1"}],
     "NoCalibrator": [{CALIBRATOR: f"1x{MINUTES - 3} _ 1 1"}],
     "NoBroker": [{BROKERS: f"0x{MINUTES - 3} 1 0 0"}, {TRANSACTIONS: f"1x{MINUTES}"}],

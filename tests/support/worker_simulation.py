@@ -316,6 +316,7 @@ class Simulation:
         self.stop = threading.Event()
         self.broker = SimulatedBroker(random)
         self.pending: Transaction | None = None
+        self.checked: set[int] = set()
         self.transactions: list[SimulatedTransactions] = []
         self.consumers: list[SimulatedConsumer] = []
         self.metrics = Metrics(CollectorRegistry(), "worker")
@@ -338,6 +339,7 @@ class Simulation:
         self.worker.run()
         assert self.pending is None
         assert all(consumer.closed for consumer in self.consumers)
+        assert self.checked == {n for n, consumer in enumerate(self.consumers, 1) if consumer.callbacks}
         self.broker.resolve()
         self.broker.check()
         assert self.broker.complete or not self.until_complete
@@ -357,6 +359,12 @@ class Simulation:
     def _worker(self) -> Worker:
         statistics: Any = SimpleNamespace(version=1, problem=None, refusals=0, age=0.0)
         statistics.masking = SimpleNamespace(masker=SimulatedMasker(self.random))
-        statistics.poll = statistics.close = lambda: None
+
+        def poll() -> None:
+            assert statistics.version or not self.consumers[-1].callbacks, "in the group without statistics"
+            statistics.version = int(not self.faulty or self.random.random() > 0.02)
+
+        statistics.poll, statistics.close = poll, lambda: None
         report = WorkerReport(self.metrics, Health())
-        return Worker(connect=self.connect, statistics=statistics, running=self.running, report=report)
+        parts = {"connect": self.connect, "statistics": statistics, "running": self.running, "report": report}
+        return Worker(**parts, check=lambda: self.checked.add(len(self.consumers)))

@@ -177,7 +177,7 @@ def publish_snapshot(configuration: Configuration, snapshot: StatisticsMessage, 
 
     ``baseline``: whether drift is measured against it from now on.
 
-    An active calibrator is fenced out for a moment; it then reads the topic again and continues from this version.
+    An active calibrator is fenced out: before it publishes next, it reads the topic again and goes on from this one.
     Raises StatisticsError for a snapshot of another mechanism, ConfigurationError, and ServiceError if Kafka fails.
     """
     components = build_components(configuration)

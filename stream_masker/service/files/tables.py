@@ -25,6 +25,9 @@ MAX_ROW_LINES: Final = 1_000
 ROW_GROUP: Final = 50_000
 """The most rows that are written together to a Parquet file."""
 
+ROW_BLOCK: Final = 1_048_576
+"""The bytes of rows that pyarrow parses at a time, beyond one row."""
+
 _VALUES: Final = (
     re.compile(r"[-+]?\d+(?:[.,]\d+)?"),
     re.compile(r"\d{1,4}([-./])\d{1,2}\1\d{1,4}(?:[T ,].*)?"),
@@ -191,16 +194,19 @@ class ParquetTable:
         types = {name: self._arrow.string() if name in texts else types[name] for name in columns}
         written = self._arrow.schema([*types.items()])
         read = self._arrow.schema([(name, self._in_events(kind)) for name, kind in types.items()])
-        options = self._json.ParseOptions(explicit_schema=read, unexpected_field_behavior="ignore")
+        parse = self._json.ParseOptions(explicit_schema=read, unexpected_field_behavior="ignore")
         lines: list[bytes] = []
         with self._parquet.ParquetWriter(stream, written) as file:
 
             def write_group() -> None:
+                block = self._json.ReadOptions(block_size=ROW_BLOCK + max(map(len, lines)))
                 try:
-                    table = self._json.read_json(io.BytesIO(b"".join(lines)), parse_options=options)
+                    table = self._json.read_json(io.BytesIO(b"".join(lines)), block, parse)
                     file.write_table(table.select(written.names).cast(written))
                 except self._arrow.ArrowException as error:
-                    raise ServiceError(f"masked rows cannot be written as Parquet ({type(error).__name__})") from None
+                    remedy = "drop columns of times, durations, maps and dates within structs, or use a .jsonl file"
+                    name = type(error).__name__
+                    raise ServiceError(f"masked rows cannot be written as Parquet ({name}): {remedy}") from None
                 lines.clear()
 
             def add(line: bytes) -> None:

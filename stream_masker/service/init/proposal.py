@@ -171,7 +171,7 @@ def _lines(
     data: Mapping[str, Any], comments: Mapping[str, str], outcome: str, dropped: Mapping[str, str]
 ) -> Iterator[str]:
     yield "# Proposed for a sample of events by stream-masker config init. Check every line."
-    yield f"# {outcome}"
+    yield f"# {_on_one_line(outcome)}"
     for key, value in data.items():
         if key in ("attributes", "fields"):
             yield f"{key}:"
@@ -179,7 +179,7 @@ def _lines(
         else:
             yield _entry(key, value, comments)
         if key == "fields":
-            yield from (f"  # dropped: {path}: {why}" for path, why in dropped.items())
+            yield from (f"  # dropped: {_on_one_line(path)}: {why}" for path, why in dropped.items())
     yield "secret: {file: secret}\n"
 
 
@@ -189,5 +189,11 @@ def _entry(key: str, value: Any, comments: Mapping[str, str]) -> str:
 
 def _flow(value: Any) -> str:
     """Return a value as YAML in one line."""
-    text = yaml.safe_dump(value, default_flow_style=True, width=float("inf"), allow_unicode=True, sort_keys=False)
-    return str(text).strip().removesuffix("\n...")
+    style: dict[str, Any] = {"default_flow_style": True, "width": float("inf"), "sort_keys": False}
+    text = str(yaml.safe_dump(value, allow_unicode=True, **style)).strip().removesuffix("\n...")
+    return text if text == _on_one_line(text) else str(yaml.safe_dump(value, default_style='"', **style)).strip()
+
+
+def _on_one_line(text: str) -> str:
+    """Return a text without line breaks: a field's name may have some, and must not end a comment."""
+    return " ".join(text.splitlines())

@@ -195,6 +195,7 @@ def await_brokers(health: Health, check: Callable[[], T], pause: Callable[[float
 
 
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+LIBRDKAFKA_ONLY: Final = ("ssl.certificate.pem", "ssl.key.pem", "ssl.keystore.location", "ssl.crl.location")
 
 
 def credentials(properties: Mapping[str, PropertyValue]) -> dict[str, Any]:
@@ -217,6 +218,8 @@ def credentials(properties: Mapping[str, PropertyValue]) -> dict[str, Any]:
 
 def _ssl_context(text: Mapping[str, str]) -> ssl.SSLContext:
     """Return the context for ``ssl.*``. Certificates and host names are verified unless the properties disable it."""
+    for name in text.keys() & LIBRDKAFKA_ONLY:
+        raise ConfigurationError(f"kafka.properties.{name} is supported by librdkafka only: use files of PEM")
     try:
         context = ssl.create_default_context(cafile=text.get("ssl.ca.location"), cadata=text.get("ssl.ca.pem"))
         if (certificate := text.get("ssl.certificate.location")) is not None:

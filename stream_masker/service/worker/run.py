@@ -39,7 +39,7 @@ WORKER_TRANSACTION_MS = 20_000
 """The default transaction timeout: committed readers wait at most this long for the transaction of a dead worker."""
 
 BATCH_BYTES = 16_777_216
-"""The greatest size of the keys, values and headers of a batch, beyond one record, and of a group. It is also the
+"""The greatest size of the keys, values and headers of a batch, beyond its last read, and of a group. It is also the
 default size of a broker's response, which stands in memory once more while it is read."""
 
 
@@ -143,7 +143,8 @@ def new_worker(
         secret_id=secret_id(read_secret(configuration)),
         on_refused=report.refused_message,
     )
-    return Worker(connect=connect, statistics=statistics, running=running, report=report)
+    check = partial(await_brokers, report.health, partial(check_start, configuration), running)
+    return Worker(connect=connect, statistics=statistics, running=running, report=report, check=check)
 
 
 def transactional_id(configuration: Configuration) -> str:

@@ -52,13 +52,14 @@ class Limits:
 
 
 def to_inputs(messages: Sequence[Message], masker: RecordMasker) -> Inputs:
-    """Convert messages to columns for the record masker; their headers only if it reads them."""
+    """Convert messages to columns for the record masker; their headers only if it reads them, after ``headers_of``."""
+    headers = list(map(headers_of, messages))
     return Inputs(
         offsets=[message.offset() for message in messages],
         values=[message.value() for message in messages],
         keys=[message.key() for message in messages],
         timestamps=[message.timestamp()[1] for message in messages],
-        headers=list(map(headers_of, messages)) if masker.reads_headers else (),
+        headers=headers if masker.reads_headers else (),
     )
 
 

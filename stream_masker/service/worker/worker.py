@@ -40,6 +40,9 @@ log = logging.getLogger(__name__)
 HOLD_SECONDS = 0.5
 """Seconds between two looks for statistics while there are none, or for the format of a batch while that is away."""
 
+CHECK_SECONDS = 3_600.0
+"""Seconds without statistics after which the group's offsets are checked: those of an empty group expire."""
+
 WAIT_SECONDS = 1.0
 """Seconds after which a wait for a commit records a heartbeat and polls the group."""
 
@@ -154,13 +157,15 @@ class Worker:
 
     ``connect`` makes the clients of a session. The source calls the function that it is given with partitions before
     they are revoked or lost. ``running`` waits for a time in seconds, if one is given, or until the process stops; it
-    records a heartbeat, and returns False when the process stops.
+    records a heartbeat, and returns False when the process stops. ``check`` raises ServiceError if records would be
+    masked again.
     """
 
     connect: Callable[[Callable[[set[int]], None]], Clients]
     statistics: ActiveStatistics
     running: Callable[..., bool]
     report: WorkerReport
+    check: Callable[[], object]
 
     def run(self) -> None:
         """Work until the process stops; then leave the group with no open transaction.
@@ -211,6 +216,7 @@ class _Session:
         self._is_stale = False
         self._pending: _Pending | None = None
         self._failure: Exception | None = None
+        self._begun = time.monotonic()
 
     def open(self) -> None:
         """Initialise the transactions, while the process runs."""
@@ -238,6 +244,8 @@ class _Session:
                 raise SessionLostError("there are no statistics to mask with")
             self._running(HOLD_SECONDS)
             return
+        if not source.has_joined and time.monotonic() - self._begun >= CHECK_SECONDS:
+            self._worker.check()
         self._is_stale = False
         start, pending = time.monotonic(), self._pending
         messages = source.read(lambda: pending is not None and not pending.future.done())

@@ -50,6 +50,7 @@ def test_certificates_are_used(files: Path, key: str, password: str) -> None:
     [
         ({"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}, "is OAUTHBEARER; use PLAIN"),
         ({"security.protocol": "SASL_PLAINTEXT"}, "sasl.mechanism is GSSAPI; use PLAIN, SCRAM-SHA-256"),
+        ({**TLS, "ssl.crl.location": PASSWORD}, "ssl.crl.location is supported by librdkafka only"),
         ({**TLS, "ssl.ca.pem": PASSWORD}, "a certificate or key of ssl.* cannot be used"),
         ({**TLS, "ssl.ca.pem": f"{PASSWORD}\u00c9"}, "a certificate or key of ssl.* cannot be used"),
         ({**TLS, "ssl.certificate.location": f"/no/such/{PASSWORD}"}, "a certificate or key of ssl.* cannot be used"),

@@ -20,6 +20,7 @@ def no_waiting() -> None:
     """A simulated transaction advances when it is looked at."""
     patch = pytest.MonkeyPatch()
     patch.setattr(worker, "WAIT_SECONDS", 0.0)
+    patch.setattr(worker, "CHECK_SECONDS", 0.0)
     yield
     patch.undo()
 

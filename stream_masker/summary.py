@@ -79,7 +79,7 @@ def guessed_line(chances: Mapping[str, float], unknown: str = "not known") -> st
 
 def _learned(risk: Risk | None, promise: float | None) -> str:
     if risk is None and promise is None:
-        return "What an attacker learns from the masks is not known here; nothing is promised about single records."
+        return "How sure the masks make an attacker of single codes is not known here; nothing is promised about them."
     if risk is None:
         return (
             f"{ATTACKER} can be at most {_at_most(promise or 0.0)} sure of a code, unless it is more frequent; how "

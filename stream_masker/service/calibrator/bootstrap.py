@@ -231,6 +231,8 @@ def resume_from(consumer: Consumer, topic: str, windowed: BlockRange | None) -> 
     if windowed.last >= high:
         log.warning("%s ends before the last published block; reading it from the start, as a new topic", topic)
         return OFFSET_BEGINNING, None
+    if windowed.first < low:
+        log.warning("%s no longer has the first blocks of the window; its retention is too short", topic)
     return max(windowed.first, low), windowed
 
 

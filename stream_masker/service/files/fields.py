@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from stream_masker.pipeline.fhir import BUNDLE
 from stream_masker.pipeline.paths import JsonValue, NameStep, Step, selects
-from stream_masker.pipeline.plan import Plan
+from stream_masker.pipeline.plan import Plan, policy
 
 KEPT, DROPPED, MASKED, REFERENCE = "kept", "dropped", "masked", "pseudonymized as a reference"
 RESOURCE: Final = f"{BUNDLE}.entry[*].resource"
@@ -45,6 +45,7 @@ def _rules(plan: Plan) -> list[Rule]:
     """Return the rules of all configured paths after that for other values. Of several for a value, the last counts."""
     lists, others = plan.fields.lists, KEPT if plan.fields.unlisted == "keep" else DROPPED
     rules = [Rule((), f"{others}: not listed")]
+    rules += [Rule(field.steps, KEPT) for path, _ in policy(plan) for field in path.filter_fields()]
     rules += [Rule(path.steps, words, path.text) for key, words in _WORDS.items() for path in lists.get(key, ())]
     for attribute in plan.attributes:
         for place in attribute.places:
@@ -65,7 +66,7 @@ def _places(value: JsonValue, rules: Sequence[Rule], path: str) -> Iterator[tupl
         own = own._replace(words=f"{DROPPED}: an object or a list is not {own.words}")
     if isinstance(value, dict):
         if path == RESOURCE and isinstance(kind := value.get("resourceType"), str):
-            path, value = kind, {name: member for name, member in value.items() if name != "resourceType"}
+            path = kind
         for name, member in value.items():
             around = own
             if own.words == REFERENCE and name != "reference":
@@ -112,7 +113,7 @@ def field_lines(plan: Plan, events: Sequence[JsonValue]) -> Iterator[str]:
     for path, found in words.items():
         texts = "; ".join(text for text, _ in found.most_common())
         yield f"{path:{width}}  {having[path] / len(events):6.1%}  {texts}"
-    for text in dict.fromkeys(rule.text for rule in rules[1:]):
+    for text in dict.fromkeys(rule.text for rule in rules if rule.text):
         if text not in met:
             yield f"{text:{width}}    0.0%  configured, but no event has it"
     within = tuple(f"{path}{mark}" for path in kept_whole for mark in ".[")

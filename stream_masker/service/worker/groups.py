@@ -11,6 +11,9 @@ from stream_masker.pipeline.masker import GroupTooSmallError, RecordMasker
 from stream_masker.pipeline.records import Result
 from stream_masker.service.worker.source import Limits, bytes_of, to_inputs
 
+MAX_GROWTH = 10
+"""A group that is still too small is held up to this multiple of its number of records, or up to a batch's bytes."""
+
 
 @dataclass(slots=True)
 class _Window:
@@ -43,7 +46,8 @@ class MicroWindows:
         """Add messages to the windows of their partitions; return the results of the groups that are complete.
 
         ``messages`` and results: by partition. ``now``: seconds of a monotonic clock. A group that the mechanism
-        refuses as too small stays in its window, until it has as many bytes as a group may have.
+        refuses as too small stays in its window, until it has ten times the records of a group, or as many bytes as a
+        group may have.
         """
         for partition, new in messages.items():
             window = self._windows.setdefault(partition, self._window([], now))
@@ -65,11 +69,12 @@ class MicroWindows:
         window = self._windows[partition]
         while count := self._complete(window, now):
             group = window.messages[:count]
-            hold, inputs = bytes_of(group) < self._limits.size, to_inputs(group, masker)
+            hold = len(group) < MAX_GROWTH * self._limits.records and bytes_of(group) < self._limits.size
+            inputs = to_inputs(group, masker)
             try:
                 result = masker.mask(topic, partition, inputs, statistics_version=version, hold=hold)
             except GroupTooSmallError as error:
-                window.due, window.minimum = now, count + max(1, error.lacking, count // 10)
+                window.due, window.minimum = now, count + max(1, error.lacking, count // MAX_GROWTH)
             else:
                 window = self._windows[partition] = self._window(window.messages[count:], now)
                 yield result
@@ -82,6 +87,6 @@ class MicroWindows:
         full = max(limits.records, window.minimum)
         if count >= full:
             return full
-        if bytes_of(window.messages) >= limits.size:
+        if count >= MAX_GROWTH * limits.records or bytes_of(window.messages) >= limits.size:
             return count
         return count if now >= window.due and count >= window.minimum else 0

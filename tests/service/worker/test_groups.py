@@ -84,7 +84,8 @@ def test_a_large_group_must_grow_by_a_tenth() -> None:
     assert (stream.masked(100), stream.masked(9), stream.masked(1)) == ({}, {}, {0: [110]})
 
 
-def test_a_group_is_held_only_up_to_its_bytes(stream: Stream) -> None:
+@pytest.mark.parametrize(("count", "size"), [(100, 10), (50, 2_000)], ids=["records", "bytes"])
+def test_a_group_is_held_only_up_to_a_limit(stream: Stream, count: int, size: int) -> None:
     stream.needed = 1_000
-    assert stream.masked(49, size=2_000) == {}
-    assert stream.masked(1, size=2_000) == {0: [50]}
+    assert stream.masked(count - 1, size=size) == {}
+    assert stream.masked(1, size=size) == {0: [count]}

@@ -16,14 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from forwarder import (
-    ADD_OFFSETS_TO_TXN,
-    ADD_PARTITIONS_TO_TXN,
-    END_TXN,
-    PRODUCE,
-    TXN_OFFSET_COMMIT,
-    Forwarder,
-)
+from forwarder import ADD_OFFSETS_TO_TXN, ADD_PARTITIONS_TO_TXN, END_TXN, PRODUCE, TXN_OFFSET_COMMIT, Forwarder
 from kafka_broker import Cluster
 from stream import LONG, ON_REQUEST, Stream, detoured, detours, running_stream
 

@@ -11,14 +11,7 @@ import signal
 from collections.abc import Iterator
 
 import pytest
-from forwarder import (
-    ADD_OFFSETS_TO_TXN,
-    ADD_PARTITIONS_TO_TXN,
-    END_TXN,
-    PRODUCE,
-    TXN_OFFSET_COMMIT,
-    Forwarder,
-)
+from forwarder import ADD_OFFSETS_TO_TXN, ADD_PARTITIONS_TO_TXN, END_TXN, PRODUCE, TXN_OFFSET_COMMIT, Forwarder
 from kafka_broker import Cluster
 from service import Service, ids, merged, service, wait
 from stream import detoured, detours

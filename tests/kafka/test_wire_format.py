@@ -7,15 +7,7 @@ from typing import Any
 
 import pytest
 from kafka_records import read_all, write
-from schema_registry import (
-    AVRO_EVENT,
-    JSON_EVENT,
-    RegistryServer,
-    avro_values,
-    documents,
-    json_values,
-    registry_server,
-)
+from schema_registry import AVRO_EVENT, JSON_EVENT, RegistryServer, avro_values, documents, json_values, registry_server
 from service import START, Service, event, wait
 
 CANARY = "canary-of-the-wire-format"

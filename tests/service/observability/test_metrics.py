@@ -6,14 +6,7 @@ import re
 from typing import get_args
 
 import pytest
-from exercised_metrics import (
-    ATTRIBUTES,
-    CONCEPTS,
-    LABEL,
-    RecordingMetrics,
-    calibrator_metrics,
-    worker_metrics,
-)
+from exercised_metrics import ATTRIBUTES, CONCEPTS, LABEL, RecordingMetrics, calibrator_metrics, worker_metrics
 from prometheus_client import CollectorRegistry, generate_latest
 
 from stream_masker.core.statistics.drift import ATTRIBUTE_FIGURES
@@ -21,12 +14,7 @@ from stream_masker.pipeline.messages import StatisticsSource
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.pipeline.seal import RefusalCause
 from stream_masker.service.observability.health import Health
-from stream_masker.service.observability.metrics import (
-    ALL_METRICS,
-    METRIC_DEFINITIONS,
-    Metrics,
-    process_registry,
-)
+from stream_masker.service.observability.metrics import ALL_METRICS, METRIC_DEFINITIONS, Metrics, process_registry
 from stream_masker.service.worker.worker import TransactionOutcome
 
 

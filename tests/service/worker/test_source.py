@@ -117,12 +117,7 @@ def reading(client: FakeClient, *, records: int = 10_000, delay: float = 0.0) ->
 
 @pytest.mark.parametrize(
     ("records", "commit", "delay", "seconds"),
-    [
-        (5, 0.0, 0.0, 0.1),
-        (5, 0.3, 0.0, 0.3),
-        (5, math.inf, 0.0, FILLING_SECONDS + 0.05),
-        (5, 0.0, 2.0, 2.05),
-    ],
+    [(5, 0.0, 0.0, 0.1), (5, 0.3, 0.0, 0.3), (5, math.inf, 0.0, FILLING_SECONDS + 0.05), (5, 0.0, 2.0, 2.05)],
     ids=["at once", "with the commit", "a commit that never ends", "after the delay"],
 )
 def test_a_batch_ends_when_no_records_wait(

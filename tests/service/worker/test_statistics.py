@@ -167,11 +167,7 @@ BAD = {
 
 @pytest.mark.parametrize("bad", BAD.values(), ids=BAD.keys())
 def test_a_version_that_does_not_fit_is_refused_until_one_fits(
-    bad: bytes,
-    client: FakeClient,
-    active: ActiveStatistics,
-    masking: FakeMasking,
-    caplog: pytest.LogCaptureFixture,
+    bad: bytes, client: FakeClient, active: ActiveStatistics, masking: FakeMasking, caplog: pytest.LogCaptureFixture
 ) -> None:
     client.batches = [[end(0)]]
     active.poll()

@@ -107,17 +107,6 @@ def test_validation_that_takes_too_long_rejects_the_record(monkeypatch, schema, 
     assert reason(encode, hostile) == "schema_mismatch"
     assert time.process_time() - started < 2
     assert encode(harmless)[5:] == orjson.dumps(harmless)
-
-
-def test_the_time_limit_ends_with_its_block(monkeypatch):
-    def work(seconds: float) -> None:
-        until = time.process_time() + seconds
-        while time.process_time() < until:
-            pass
-
-    monkeypatch.setattr(formats, "RECORD_SECONDS", 0.05)
-    with pytest.raises(TimeoutError), formats.time_limit():
-        work(5)
-    with formats.time_limit():
-        pass
-    work(0.1)
+    until = time.process_time() + 0.2
+    while time.process_time() < until:
+        """Work for longer than the limit, which has ended with the record."""

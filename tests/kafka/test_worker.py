@@ -103,20 +103,6 @@ def produce_to_new_partitions(service: Service, numbers: range) -> None:
     assert producer.flush(30) == 0
 
 
-def test_a_topic_that_is_made_anew_is_masked_from_its_beginning(service: Service) -> None:
-    refresh = {"kafka": {"properties": {"topic.metadata.refresh.interval.ms": 5_000}}}
-    service.data = merged(service.data, refresh)
-    service.create(1)
-    service.publish()
-    service.produce(range(100), partitions=1)
-    with service.running() as worker:
-        worker.reaches(100)
-        service.recreate("input")
-        service.produce(range(60), partitions=1)
-        worker.reaches(160)
-    assert ids(service.read("output")) == [*range(100), *range(60)]
-
-
 def test_too_large_messages_are_rejected_and_removed_codes_counted(service: Service) -> None:
     service.data = merged(service.data, {"kafka": {"properties": {"message.max.bytes": 1000}}})
     service.data["fields"] = {"keep": ["id", "note"], "unlisted": "drop"}

@@ -55,20 +55,6 @@ def test_metrics_are_exported_until_they_are_forgotten_and_again_when_they_are_s
     assert "stream_masker_assigned_partitions 0.0" in exported(worker)
 
 
-@pytest.mark.parametrize(
-    ("method", "name", "labels"),
-    [
-        ("add", "no_such_total", {}),
-        ("add", "window_records", {}),
-        ("set", "records_in_total", {}),
-        ("add", "records_rejected_total", {"code": "x"}),
-    ],
-)
-def test_undeclared_metrics_and_labels_are_errors(worker: Metrics, method: str, name: str, labels: dict) -> None:
-    with pytest.raises((KeyError, ValueError, AttributeError)):
-        getattr(worker, method)(name, 1, **labels)
-
-
 def test_a_scrape_reads_the_version_and_the_state_of_the_process() -> None:
     health = Health()
     registry = process_registry("worker", health)

@@ -39,10 +39,6 @@ def avro_events(here: Service, registry: RegistryServer) -> list[bytes]:
     return avro_values(registry.client, here.topics["input"], AVRO_EVENT, [event(number) for number in range(EVENTS)])
 
 
-def read(here: Service, registry: RegistryServer, role: str = "output") -> list[dict[str, Any]]:
-    return documents(registry.client, [record.value for record in here.read(role)])
-
-
 def bomb(registry: RegistryServer, topic: str) -> bytes:
     """Return a record of some bytes that claims an array of 300 million nulls, which take no bytes."""
     fields = [*AVRO_EVENT["fields"], {"name": "nothing", "type": {"type": "array", "items": "null"}, "default": []}]
@@ -118,7 +114,8 @@ def test_a_worker_holds_its_input_while_the_registry_is_down_and_loses_nothing(
         worker.reaches(EVENTS)
         worker.wait(worker.ready, "readiness")
         assert not worker.says("registry")
-    assert [one["id"] for one in read(here, registry)] == list(range(EVENTS))
+    found = documents(registry.client, [record.value for record in here.read("output")])
+    assert [one["id"] for one in found] == list(range(EVENTS))
     assert not here.read("rejected")
 
 

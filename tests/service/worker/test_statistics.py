@@ -121,15 +121,6 @@ def active(activate: Active) -> ActiveStatistics:
     return activate()
 
 
-def test_the_highest_version_becomes_active_and_no_older_one_after_it(
-    active: ActiveStatistics, masking: FakeMasking
-) -> None:
-    active.consider(published(message(1), message(3), message(2)))
-    assert (active.version, masking.restored) == (3, [3])
-    active.consider(published(message(2), message(3)))
-    assert masking.restored == [3]
-
-
 def test_a_version_for_another_secret_ends_the_one_in_force(active: ActiveStatistics) -> None:
     """No older version is taken instead of it, and masking goes on with the next one for the own secret."""
     active.consider(published(message(1)))

@@ -16,20 +16,13 @@ SHARED_PREFIX = 3
 """This number of modules of one folder that share a prefix must be a folder of their own."""
 
 
-def relative(path: Path) -> str:
-    return str(path.relative_to(TOP))
-
-
 def docstring(path: Path) -> str:
     return ast.get_docstring(ast.parse(path.read_text())) or ""
 
 
-def test_each_folder_says_what_it_holds():
-    assert [relative(folder) for folder in FOLDERS if not docstring(folder / "__init__.py")] == []
-
-
-def test_each_module_says_what_it_is_in_one_line():
-    first = {relative(path): docstring(path).split("\n\n")[0] for path in MODULES}
+def test_each_module_and_folder_says_what_it_is_in_one_line():
+    paths = [*MODULES, *(folder / "__init__.py" for folder in FOLDERS)]
+    first = {str(path.relative_to(TOP)): docstring(path).split("\n\n")[0] for path in paths}
     assert [path for path, line in first.items() if not line or "\n" in line] == []
 
 

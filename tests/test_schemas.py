@@ -24,7 +24,6 @@ from stream_masker.service.calibrator.bootstrap import build_components
 from stream_masker.service.configuration import configuration_schema, load_configuration
 
 ROOT = Path(__file__).parents[1]
-HASH = "0123456789abcdef"
 
 
 def test_configuration_schema_is_generated_from_the_model():
@@ -101,16 +100,9 @@ def test_schemas_list_all_reasons():
     assert load_schema("rejection")["properties"]["reason"]["enum"] == [str(reason) for reason in Reason]
 
 
-STAMP = stamp(1, "semantic_noise", HASH)
-ENVELOPE = {
-    "partition": 0,
-    "timestamp": 1,
-    "key": None,
-    "headers": {"content-type": "application/json", **{name: value.decode() for name, value in STAMP}},
-    "value": {"encounter_id": 1},
-}
-
-
 @pytest.mark.parametrize("value", [{}, None])
 def test_masked_events_are_valid(value):
-    assert schema_validator("masked-event").is_valid({**ENVELOPE, "value": value})
+    stamped = {name: text.decode() for name, text in stamp(1, "semantic_noise", "0123456789abcdef")}
+    headers = {"content-type": "application/json", **stamped}
+    event = {"partition": 0, "timestamp": 1, "key": None, "headers": headers, "value": value}
+    assert schema_validator("masked-event").is_valid(event)

@@ -60,10 +60,7 @@ def test_certain_has_one_definition(alpha, finds):
 
 def test_a_warning_is_given_above_one_half():
     assert unchanged_warning(0.5, "semantic_noise") is None
-    assert unchanged_warning(0.506, "semantic_noise") == (
-        "semantic_noise leaves 51% of the records as they were, with all their codes: use a greater alpha or another "
-        "mechanism"
-    )
+    assert "semantic_noise leaves 51% of the records as they were" in unchanged_warning(0.506, "semantic_noise")
 
 
 def test_the_package_has_the_names_that_people_need():
@@ -75,8 +72,3 @@ def test_importing_the_package_imports_no_module_of_it():
     code = "import sys, stream_masker; print([name for name in sys.modules if name.startswith('stream_masker.')])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
-
-
-def test_an_unknown_name_is_an_error_that_has_the_known_ones():
-    with pytest.raises(AttributeError, match="has no attribute 'Masker': it has ConceptMap, Exponential, "):
-        _ = stream_masker.Masker

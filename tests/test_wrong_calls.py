@@ -67,10 +67,7 @@ WRONG = [
     (lambda: framed({"a": D}), r"taxonomy is of type WuPalmer: use a Taxonomy"),
     (lambda: framed(keep=[0]), r"the table has no column 0: use 'a', 'b'$"),
     (lambda: framed(mechanism=SemanticNoise), r"mechanism=<class .* is not allowed: use semantic_noise or"),
-    (
-        lambda: framed(mechanism="semantic_transport", certainy=0.4),
-        r"semantic_transport has no parameter 'certainy'",
-    ),
+    (lambda: framed(mechanism="semantic_transport", certainy=0.4), r"semantic_transport has no parameter 'certainy'"),
     (lambda: framed(mechanism="pram", alpha=1), r"pram has no parameter 'alpha': use retention"),
     (lambda: framed(keep=["a"]), r"the column 'a' is to be masked and kept: choose one of the two$"),
     (lambda: framed(unknown="pass"), r"unknown='pass' is not allowed: use reject or ancestor or suppress$"),

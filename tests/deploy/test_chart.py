@@ -95,9 +95,7 @@ CASES: Mapping[str, Case] = {
     "topics by a job": (
         {"topics": {"create": True, "partitions": 12}},
         {
-            f"Job/{NAME}-topics/{POD}/containers/0/args": [
-                *("topics", "--partitions", "12", "--replication-factor", "3"),
-            ],
+            f"Job/{NAME}-topics/{POD}/containers/0/args": ["topics", "--partitions", "12", "--replication-factor", "3"],
             f"Job/{NAME}-topics/{POD}/volumes/1/configMap/name": f"{NAME}-topics",
             f"ConfigMap/{NAME}-topics/metadata/annotations/helm.sh~hook": "pre-install,pre-upgrade",
         },

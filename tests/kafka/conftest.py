@@ -126,6 +126,15 @@ def service(kafka: str, tmp_path: Path) -> Iterator[Service]:
 
 
 @pytest.fixture
+def here(secured_kafka: SecuredKafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
+    """The service on ``secured_kafka``, on which nobody may use its topics, which do not exist yet."""
+    monkeypatch.chdir(tmp_path)
+    made = new_service(secured_kafka.bootstrap, tmp_path)
+    yield made
+    made.end()
+
+
+@pytest.fixture
 def stream(service: Service) -> Service:
     """The service with topics of four partitions and a first version of its statistics."""
     service.create()

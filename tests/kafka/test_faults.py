@@ -13,24 +13,17 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from forwarder import (
-    ADD_OFFSETS_TO_TXN,
-    ADD_PARTITIONS_TO_TXN,
-    END_TXN,
-    PRODUCE,
-    TXN_OFFSET_COMMIT,
-    Forwarder,
-)
+from forwarder import END_TXN, OF_A_TRANSACTION, Forwarder
 from kafka_broker import Cluster
 from stream import LONG, ON_REQUEST, Stream, detoured, detours, running_stream
 
 MINUTES = float(os.environ.get("STREAM_MASKER_SOAK_MINUTES", "120" if LONG else "5"))
 SESSION = 6.0
 WORKERS, BROKERS = ("one", "two"), (1, 2, 3)
-LATE = (END_TXN, TXN_OFFSET_COMMIT, END_TXN, PRODUCE, END_TXN, ADD_PARTITIONS_TO_TXN, END_TXN, ADD_OFFSETS_TO_TXN)
 RATES = (20.0, 200.0, 500.0)
 """Records per second of a phase of the soak."""
 
@@ -46,18 +39,10 @@ def stream(three_brokers: Cluster, tmp_path_factory: pytest.TempPathFactory) -> 
         yield running
 
 
-def kill_worker(stream: Stream) -> None:
+def replace_worker(stream: Stream, how: str) -> None:
     name = random.choice(WORKERS)
     stream.wait_for_masking(name)
-    stream.end(name, "kill")
-    stream.start(name)
-    stream.wait_for_progress()
-
-
-def stop_worker(stream: Stream) -> None:
-    name = random.choice(WORKERS)
-    stream.wait_for_masking(name)
-    stream.end(name, "stop")
+    stream.end(name, how)
     stream.start(name)
     stream.wait_for_progress()
 
@@ -102,36 +87,39 @@ def freeze_broker(stream: Stream) -> None:
     stream.wait_for_progress()
 
 
-def cut_off(stream: Stream, how: str) -> None:
-    """Add a worker whose connections are silenced or cut, for longer than its session."""
+@contextmanager
+def far_worker(stream: Stream) -> Iterator[Forwarder]:
+    """Add a worker behind a forwarder, which stops in order when the block ends."""
     with Forwarder(detours(stream.cluster)) as way:
         stream.start("far", kafka={"bootstrap_servers": detoured(stream.cluster)})
         stream.wait_for_masking("far")
+        yield way
+        stream.wait_for_progress()
+        stream.end("far", "stop")
+
+
+def cut_off(stream: Stream, how: str) -> None:
+    """Add a worker whose connections are silenced or cut, for longer than its session."""
+    with far_worker(stream) as way:
         getattr(way, how)()
         time.sleep(SESSION + 4)
         stream.wait_for_progress()
         way.mend()
-        stream.wait_for_progress()
-        stream.end("far", "stop")
 
 
 def late_requests(stream: Stream) -> None:
     """Add a worker. Pairs of its requests outlive their connections; every second pair is also delivered at once."""
-    with Forwarder(detours(stream.cluster)) as way:
-        stream.start("far", kafka={"bootstrap_servers": detoured(stream.cluster)})
-        stream.wait_for_masking("far")
-        for number, kind in enumerate(LATE):
+    with far_worker(stream) as way:
+        for number, kind in enumerate(OF_A_TRANSACTION):
             for held in (kind, END_TXN):
                 way.hold(held, repeat=number % 4 >= 2)
                 stream.wait(lambda: way.holds(0), "late request")
             way.release()
-        stream.wait_for_progress()
-        stream.end("far", "stop")
 
 
 FAULTS: dict[str, Callable[[Stream], None]] = {
-    "worker killed": kill_worker,
-    "worker stopped": stop_worker,
+    "worker killed": lambda stream: replace_worker(stream, "kill"),
+    "worker stopped": lambda stream: replace_worker(stream, "stop"),
     "worker asleep past its session": sleep_past_session,
     "worker came and went": come_and_go,
     "calibrator killed": kill_calibrator,

@@ -118,19 +118,6 @@ def test_a_group_without_offsets_masks_nothing_again(stream: Service) -> None:
     assert sorted(ids(stream.read("output"))) == [*range(44)]
 
 
-def test_deleted_offsets_are_counted(stream: Service) -> None:
-    """What retention deletes before a worker has read it is counted on assignment."""
-    stream.produce(range(40))
-    with stream.running() as worker:
-        worker.reaches(40)
-    stream.produce(range(40, 120))
-    stream.delete_records(0, 25)
-    with stream.running() as worker:
-        worker.reaches(65)
-        worker.wait(lambda: worker.metric("records_skipped_total") == 15, "the count")
-        assert worker.metric("records_skipped_total") == 15
-
-
 NOTES = {i: random.Random(i).randbytes(60_000).hex() for i in (3, 50, 51)}
 """Texts of 120 kB, by event."""
 

@@ -101,9 +101,8 @@ def test_every_client_reads_the_masked_events_of_every_client(here: Service) -> 
     count, threads = EVENTS * len(PRODUCERS), ThreadPoolExecutor()
     with here.running() as worker:
         given = [[value(EVENTS * number + k) for k in range(EVENTS)] for number in range(len(PRODUCERS))]
-        list(
-            threads.map(lambda produce, values: produce(here.bootstrap, here.topics["input"], values), PRODUCERS, given)
-        )
+        write = lambda produce, values: produce(here.bootstrap, here.topics["input"], values)  # noqa: E731
+        list(threads.map(write, PRODUCERS, given))
         worker.reaches(count)
     masked = here.read("output")
     assert sorted(record.json["id"] for record in masked) == list(range(count))

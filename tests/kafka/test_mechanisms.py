@@ -67,7 +67,7 @@ def test_every_outcome_is_reproduced_from_the_topics(name: str, service: Service
     masked = service.read("output")
     check_outcomes(service, masked)
     assert len({record.headers["stream-masker-version"] for record in masked}) >= 2
-    assert Counter(changes(masked))["first"] > len(masked) / 5
+    assert sum(record.json["first"] != event(record.json["id"])["first"] for record in masked) > len(masked) / 5
     offsets = [word for offset in range(0, (FIRST + SECOND) // PARTITIONS, 90) for word in ("--offset", f"0:{offset}")]
     audited = service.command("audit", *offsets).output.splitlines()
     assert len(audited) == len(offsets) // 2
@@ -87,13 +87,6 @@ def check_outcomes(service: Service, masked: list[Record]) -> None:
         numbers = [record.json["id"] for record in masked if record.partition == partition]
         assert numbers == sorted(numbers)
     assert all({record.json["first"], record.json["second"]} <= CONCEPTS for record in masked)
-
-
-def changes(masked: list[Record]) -> list[str]:
-    """Return the attributes whose codes differ from the original ones."""
-    return [
-        name for record in masked for name in ("first", "second") if record.json[name] != event(record.json["id"])[name]
-    ]
 
 
 def produce_codes(service: Service, numbers: range) -> None:

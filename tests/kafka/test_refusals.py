@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
 import pytest
 from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, ResourcePatternType, ResourceType
-from secured_kafka import SecuredKafka
-from service import Service, service
+from secured_kafka import SecuredKafka, section
+from service import Service
 
 COMMANDS = (("topics",), ("produce", "--synthetic", "1"), ("worker",), ("calibrator",), ("audit", "--offset", "0:1"))
 
@@ -17,20 +16,9 @@ each_check = pytest.mark.parametrize("arguments", COMMANDS[1:3], ids=lambda argu
 """The producer checks its topic itself. All others check their topics as the worker does."""
 
 
-@pytest.fixture
-def here(secured_kafka: SecuredKafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
-    """The service on a broker on which nobody may use its topics, which do not exist."""
-    monkeypatch.chdir(tmp_path)
-    made = service(secured_kafka.bootstrap, tmp_path)
-    yield made
-    made.end()
-
-
 def run(here: Service, arguments: Sequence[str], client: dict[str, str]) -> str:
     """Run a command with the properties of a client; return its message."""
-    properties = {name: text for name, text in client.items() if name != "bootstrap.servers"}
-    kafka = {"bootstrap_servers": client["bootstrap.servers"], "properties": properties}
-    done = here.command(*arguments, code=1, kafka=kafka)
+    done = here.command(*arguments, code=1, kafka=section(client))
     [error] = [line for line in done.output.splitlines() if line.startswith("Error: ")]
     assert "Traceback" not in done.output
     return error

@@ -2,39 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
-
 import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from kafka_records import write
-from secured_kafka import SERVICE_USERS, SecuredKafka, documented_access, password, write_certificates
-from service import Service, ids, service, value
+from secured_kafka import SERVICE_USERS, SecuredKafka, documented_access, password, section, write_certificates
+from service import Service, ids, value
 
 RECORDS = 300
 WORKER, CALIBRATOR, PRODUCER, _ = SERVICE_USERS
 
 
 @pytest.fixture
-def here(secured_kafka: SecuredKafka, tmp_path: Path) -> Iterator[Service]:
-    """The service with its topics; nobody may use them yet."""
-    made = service(secured_kafka.bootstrap, tmp_path)
-    made.create()
-    yield made
-    made.end()
-
-
-@pytest.fixture
 def rules(here: Service) -> list[str]:
-    """The access that the documentation lists, for the topics of the test."""
+    """The access that the documentation lists, for the topics of the test, which are created."""
+    here.create()
     return documented_access(here.topics)
-
-
-def access(properties: dict[str, str]) -> dict[str, Any]:
-    """Return the section of a configuration with the properties of a client."""
-    others = {name: text for name, text in properties.items() if name != "bootstrap.servers"}
-    return {"bootstrap_servers": properties["bootstrap.servers"], "properties": others}
 
 
 @pytest.mark.parametrize("method", ["scram", pytest.param("mutual_tls", marks=pytest.mark.scheduled)])
@@ -49,8 +31,8 @@ def test_each_principal_needs_only_the_access_that_is_documented(
         producer.produce(here.topics["input"], value(number))
     assert producer.flush(60) == 0
     with (
-        here.running("calibrator", kafka=access(credentials(CALIBRATOR))) as calibrator,
-        here.running(kafka=access(credentials(WORKER))) as worker,
+        here.running("calibrator", kafka=section(credentials(CALIBRATOR))) as calibrator,
+        here.running(kafka=section(credentials(WORKER))) as worker,
     ):
         worker.reaches(RECORDS)
         calibrator.wait(lambda: calibrator.metric("statistics_version") >= 2, "statistics from blocks")
@@ -90,7 +72,7 @@ def test_the_log_names_what_a_worker_may_not_write(
     write(here.bootstrap, here.topics["input"], [{"value": b'{"id": 1, "first": "Z99"}', "partition": 0}])
     described = lambda line: line.replace(" Write", " Describe")  # noqa: E731
     secured_kafka.allow(described(line) if here.topics["rejected"] in line else line for line in rules)
-    worker = here.start("worker", kafka=access(secured_kafka.scram(WORKER)))
+    worker = here.start("worker", kafka=section(secured_kafka.scram(WORKER)))
     worker.wait(lambda: "docs/kafka.md lists the access that each user needs" in worker.log, "the log")
     assert f'Failed to add partition "{here.topics["rejected"]}" [0] to transaction' in worker.log
 
@@ -105,7 +87,7 @@ def test_wrong_credentials_are_one_message_with_its_remedy(
     pair = {"certificate.location": others / f"{WORKER}.pem", "key.location": others / f"{WORKER}.key"}
     files = {"certificate": pair, "authority": {"ca.location": others / "ca.pem"}}[wrong]
     changes = {f"ssl.{name}": str(path) for name, path in files.items()}
-    printed = here.command("worker", code=1, kafka=access({**secured_kafka.mutual_tls(WORKER), **changes}))
+    printed = here.command("worker", code=1, kafka=section({**secured_kafka.mutual_tls(WORKER), **changes}))
     [message] = (line for line in printed.stderr.splitlines() if line.startswith("Error: "))
     assert "check security.protocol, ssl.ca.location, and the client's ssl.certificate.location" in message
     assert "Traceback" not in printed.output

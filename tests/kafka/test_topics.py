@@ -5,7 +5,7 @@ from __future__ import annotations
 from service import Service
 
 
-def test_a_worker_starts_with_the_topics_that_are_created_for_small_records(service: Service) -> None:
+def test_a_worker_starts_with_the_topics_that_are_created_and_a_wrong_one_is_named(service: Service) -> None:
     service.data["limits"] = {"record_bytes": 100_000}
     created = service.command("topics", "--partitions", "2", "--replication-factor", "1").output
     assert [line.split()[0] for line in created.splitlines()] == ["created"] * 6
@@ -16,10 +16,6 @@ def test_a_worker_starts_with_the_topics_that_are_created_for_small_records(serv
         service.produce(range(10), partitions=2)
         worker.reaches(10)
     assert len(service.read("output")) == 10
-
-
-def test_a_topic_that_cannot_take_its_records_is_refused(service: Service) -> None:
-    service.command("topics", "--partitions", "1")
     service.alter("rejected", cleanup_policy="compact")
     lines = service.command("topics", "--dry-run", code=1).output.splitlines()
     (line,) = (line for line in lines if line.split()[1:2] == [service.topics["rejected"]])

@@ -6,27 +6,16 @@ request that ends a transaction and arrives late acts in the next one, unless th
 
 from __future__ import annotations
 
-import re
 import signal
 from collections.abc import Iterator
 
 import pytest
-from forwarder import (
-    ADD_OFFSETS_TO_TXN,
-    ADD_PARTITIONS_TO_TXN,
-    END_TXN,
-    PRODUCE,
-    TXN_OFFSET_COMMIT,
-    Forwarder,
-)
+from forwarder import END_TXN, OF_A_TRANSACTION, TXN_OFFSET_COMMIT, Forwarder
 from kafka_broker import Cluster
 from service import Service, ids, merged, service, wait
 from stream import detoured, detours
 
 SMALL_BATCHES = {"worker": {"batch_records": 50}}
-KINDS = (END_TXN, TXN_OFFSET_COMMIT, PRODUCE, ADD_PARTITIONS_TO_TXN, ADD_OFFSETS_TO_TXN)
-PATIENT = re.compile(rb'"p[0-6]"')
-"""The id of a patient, as a text in JSON."""
 
 
 @pytest.fixture
@@ -64,7 +53,7 @@ def test_requests_that_arrive_late_or_twice_end_no_other_transaction(
 ) -> None:
     sent = 0
     with far.running(**through_forwarder(one_broker)) as worker:
-        for number, kind in enumerate(KINDS):
+        for number, kind in enumerate(OF_A_TRANSACTION):
             for held in (kind, END_TXN):
                 way.hold(held, repeat=number % 4 >= 2)
                 far.produce(range(sent, sent + 200))
@@ -158,16 +147,3 @@ def test_two_workers_with_one_instance_name_write_nothing_twice(stream: Service)
         stream.produce(range(2_000, 2_400))
         wait(lambda: stream.outcomes() >= 2_400, "an outcome of every record")
     check_once(stream, 2_400)
-
-
-def test_a_worker_that_is_killed_loses_and_repeats_nothing(stream: Service) -> None:
-    worker = stream.start("worker", "first", **SMALL_BATCHES)
-    worker.wait(lambda: worker.metric("assigned_partitions") == 4, "its partitions")
-    stream.produce(range(2_000))
-    worker.wait(lambda: worker.metric("records_in_total") > 0, "the first records")
-    worker.kill()
-    with stream.running(name="last"):
-        wait(lambda: stream.outcomes() >= 2_000, "an outcome of every record")
-    check_once(stream, 2_000)
-    written = stream.read("output", "read_uncommitted")
-    assert not [record for record in written if PATIENT.search(record.value)], "an aborted record is masked, too"

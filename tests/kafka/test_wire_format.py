@@ -7,15 +7,7 @@ from typing import Any
 
 import pytest
 from kafka_records import read_all, write
-from schema_registry import (
-    AVRO_EVENT,
-    JSON_EVENT,
-    RegistryServer,
-    avro_values,
-    documents,
-    json_values,
-    registry_server,
-)
+from schema_registry import AVRO_EVENT, JSON_EVENT, RegistryServer, avro_values, documents, json_values, registry_server
 from service import START, Service, event, wait
 
 CANARY = "canary-of-the-wire-format"
@@ -45,10 +37,6 @@ def send(here: Service, values: list[bytes]) -> None:
 
 def avro_events(here: Service, registry: RegistryServer) -> list[bytes]:
     return avro_values(registry.client, here.topics["input"], AVRO_EVENT, [event(number) for number in range(EVENTS)])
-
-
-def read(here: Service, registry: RegistryServer, role: str = "output") -> list[dict[str, Any]]:
-    return documents(registry.client, [record.value for record in here.read(role)])
 
 
 def bomb(registry: RegistryServer, topic: str) -> bytes:
@@ -126,7 +114,8 @@ def test_a_worker_holds_its_input_while_the_registry_is_down_and_loses_nothing(
         worker.reaches(EVENTS)
         worker.wait(worker.ready, "readiness")
         assert not worker.says("registry")
-    assert [one["id"] for one in read(here, registry)] == list(range(EVENTS))
+    found = documents(registry.client, [record.value for record in here.read("output")])
+    assert [one["id"] for one in found] == list(range(EVENTS))
     assert not here.read("rejected")
 
 

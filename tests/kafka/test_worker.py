@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from collections import Counter
 
 import orjson
@@ -65,26 +64,6 @@ def check_rejections(stream: Service) -> None:
     assert Counter(record.json["reason"] for record in rejected) == Counter(BAD.keys())
 
 
-def test_nothing_is_written_before_there_are_statistics(service: Service) -> None:
-    service.create()
-    service.produce(range(100))
-    with service.running() as worker:
-        worker.wait(lambda: worker.says("no statistics yet"), "the note")
-        assert service.outcomes() == len(service.read("calibration", "read_uncommitted")) == 0
-        service.publish()
-        worker.reaches(100)
-    assert {record.headers["stream-masker-version"] for record in service.read("output")} == {b"1"}
-
-
-def test_transactions_follow_one_another_without_a_pause(stream: Service) -> None:
-    """The client repeats offsets that the coordinator refuses, while it ends the last transaction, in half a second."""
-    with stream.running(worker={"batch_records": 20}) as worker:
-        stream.produce(range(1_000))
-        worker.reaches(1_000)
-        seconds, batches = (worker.metric(f"batch_duration_seconds_{name}") for name in ("sum", "count"))
-    assert seconds / batches < 0.25
-
-
 def test_workers_come_and_go_and_each_record_is_masked_once(stream: Service) -> None:
     with stream.running(name="one") as one, stream.running(name="two") as two:
         shared = lambda: one.metric("assigned_partitions") == two.metric("assigned_partitions") == 2  # noqa: E731
@@ -96,25 +75,6 @@ def test_workers_come_and_go_and_each_record_is_masked_once(stream: Service) -> 
         stream.produce(range(4_000, 5_000))
         wait(lambda: stream.outcomes() >= 5_000, "an outcome of every record")
     assert sorted(ids(stream.read("output"))) == list(range(5_000))
-
-
-def test_a_worker_that_sleeps_past_its_session_writes_nothing_twice(stream: Service) -> None:
-    """The group gives its partitions away; what it had begun must not be committed with its old membership."""
-    with stream.running(name="one", worker={"batch_records": 50}) as one:
-        one.wait(lambda: one.metric("assigned_partitions") == 4, "its partitions")
-        stream.produce(range(4_000))
-        one.wait(lambda: one.metric("records_in_total") > 0, "the first records")
-        one.signal(signal.SIGSTOP)
-        with stream.running(name="two") as two:
-            two.wait(lambda: two.metric("assigned_partitions") == 4, "all partitions")
-            stream.produce(range(4_000, 4_400))
-            two.wait(lambda: two.metric("records_in_total") >= 400, "the records of the other")
-            one.signal(signal.SIGCONT)
-            stream.produce(range(4_400, 4_800))
-            wait(lambda: stream.outcomes() >= 4_800, "an outcome of every record")
-    masked = stream.read("output")
-    assert sorted(ids(masked)) == list(range(4_800))
-    assert all(ids([r for r in masked if r.partition == p]) == list(range(p, 4_800, 4)) for p in range(4))
 
 
 def test_records_without_a_place_in_the_output_wait_until_it_has_grown(service: Service) -> None:
@@ -141,20 +101,6 @@ def produce_to_new_partitions(service: Service, numbers: range) -> None:
     for i in numbers:
         producer.produce(service.topics["input"], value(i), partition=i % 4, timestamp=START + i)
     assert producer.flush(30) == 0
-
-
-def test_a_topic_that_is_made_anew_is_masked_from_its_beginning(service: Service) -> None:
-    refresh = {"kafka": {"properties": {"topic.metadata.refresh.interval.ms": 5_000}}}
-    service.data = merged(service.data, refresh)
-    service.create(1)
-    service.publish()
-    service.produce(range(100), partitions=1)
-    with service.running() as worker:
-        worker.reaches(100)
-        service.recreate("input")
-        service.produce(range(60), partitions=1)
-        worker.reaches(160)
-    assert ids(service.read("output")) == [*range(100), *range(60)]
 
 
 def test_too_large_messages_are_rejected_and_removed_codes_counted(service: Service) -> None:

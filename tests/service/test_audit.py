@@ -31,6 +31,12 @@ def masked(k, version=b"1"):
     }
 
 
+def create(broker, *topics):
+    producer = Producer({"bootstrap.servers": broker, **QUIET})
+    for topic in topics:
+        producer.list_topics(topic, timeout=10)
+
+
 @pytest.fixture
 def config(tmp_path):
     path = write_configuration(tmp_path)
@@ -38,9 +44,7 @@ def config(tmp_path):
         path.write_text(path.read_text() + yaml.safe_dump({"kafka": {"bootstrap_servers": broker}}))
         configuration = load_configuration(path)
         topics = configuration.topics
-        producer = Producer({"bootstrap.servers": broker, **QUIET})
-        for topic in (topics.output, topics.statistics, topics.drift, topics.calibration):
-            producer.list_topics(topic, timeout=10)
+        create(broker, topics.output, topics.statistics, topics.drift, topics.calibration)
         snapshot = FileMasking(configuration).snapshot(starmap(FileEvent, enumerate(LINES, start=1)))
         assert publish_snapshot(configuration, snapshot) == 1
         yield path, lambda records: write(broker, topics.output, records)
@@ -73,8 +77,6 @@ def test_hl7_messages_are_shown_segment_by_segment(tmp_path, monkeypatch):
         example = yaml.safe_load((EXAMPLES / "hl7v2/stream-masker.yaml").read_text())
         path.write_text(yaml.safe_dump({**example, "kafka": {"bootstrap_servers": broker}}))
         topics = load_configuration(path).topics
-        producer = Producer({"bootstrap.servers": broker, **QUIET})
-        for topic in (topics.output, topics.statistics):
-            producer.list_topics(topic, timeout=10)
+        create(broker, topics.output, topics.statistics)
         write(broker, topics.output, [{"partition": 0, "value": b"MSH|^~\\&|A\rPID|1\r"}])
         assert run("audit", "-c", path).stdout.splitlines()[-2:] == ["  MSH|^~\\&|A", "  PID|1"]

@@ -56,7 +56,6 @@ class FakeClient:
         self.events: list[FakeMessage] = []
         self.callbacks: dict[str, Callable[..., None]] = {}
         self.member = "one"
-        self.seeks: list[tuple[int, int]] = []
         self.committed_offsets: dict[int, int] = {}
         self.watermarks: dict[int, tuple[int, int]] = {}
         self.refuses_seeks = False
@@ -84,7 +83,6 @@ class FakeClient:
     def seek(self, partition) -> None:
         if self.refuses_seeks:
             raise KafkaException(KafkaError(KafkaError._STATE, "erroneous state"))
-        self.seeks.append((partition.partition, partition.offset))
 
     def committed(self, partitions, timeout: float) -> list[TopicPartition]:
         return [TopicPartition(TOPIC, p.partition, self.committed_offsets.get(p.partition, -1001)) for p in partitions]

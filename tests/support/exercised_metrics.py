@@ -73,12 +73,7 @@ def worker_metrics() -> RecordingMetrics:
     report: Any = WorkerReport(metrics, Health())
     report.refused_message(RefusalCause.FORGED)
     report.statistics(SimpleNamespace(version=3, refusals=1, problem="version 4", age=1.0))
-    source = {
-        "topic": "discharges",
-        "unreadable": {},
-        "take_skipped": lambda: 2,
-        "lag": lambda: 7,
-    }
+    source = {"topic": "discharges", "unreadable": {}, "take_skipped": lambda: 2, "lag": lambda: 7}
     report.partitions(SimpleNamespace(assigned=set(PARTITIONS), **source))
     outcomes = [*(Masked(n, b"{}", None, [], 1) for n in range(8)), Rejected(8, Reason.UNKNOWN_CODE)]
     unknown = {"suppressed": {ATTRIBUTES[0]: 2}, "generalized": {ATTRIBUTES[0]: 1}}

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from certificates import Identity
 from confluent_kafka.admin import (
@@ -100,6 +101,12 @@ class SecuredKafka:
         for future in admin.create_acls(list(added)).values():
             future.result(20)
         wait(lambda: added <= set(admin.describe_acls(EVERY).result(20)), "the access rules")
+
+
+def section(properties: Mapping[str, str]) -> dict[str, Any]:
+    """Return the section of a configuration with the properties of a client."""
+    others = {name: text for name, text in properties.items() if name != "bootstrap.servers"}
+    return {"bootstrap_servers": properties["bootstrap.servers"], "properties": others}
 
 
 def documented_access(topics: Mapping[str, str]) -> list[str]:

@@ -28,14 +28,12 @@ from typing import Any
 import orjson
 import yaml
 from click.testing import CliRunner, Result
-from confluent_kafka import TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
     NewPartitions,
-    NewTopic,
     ResourceType,
 )
 from kafka_records import QUIET, Record, delete_topics, done, read_all, write
@@ -254,18 +252,6 @@ class Service:
 
     def grow(self, role: str, partitions: int) -> None:
         done(self.admin.create_partitions([NewPartitions(self.topics[role], partitions)]))
-
-    def delete_records(self, partition: int, before: int) -> None:
-        """Delete the records of an input partition before an offset, as its retention does."""
-        done(self.admin.delete_records([TopicPartition(self.topics["input"], partition, before)]))
-
-    def recreate(self, role: str, pause: float = 0.0) -> None:
-        """Delete a topic, and create it again with one partition, ``pause`` seconds after its end."""
-        name = self.topics[role]
-        delete_topics(self.bootstrap, name.__eq__)
-        wait(lambda: name not in self.admin.list_topics(timeout=60).topics, f"the end of topic {role}")
-        time.sleep(pause)
-        done(self.admin.create_topics([NewTopic(name, 1, 1)]))
 
     def produce(self, numbers: range, partitions: int = 4, **more: Any) -> None:
         """Publish events; each goes to the partition of its number modulo ``partitions``."""

@@ -25,8 +25,7 @@ LONG = os.environ.get("STREAM_MASKER_FAULTS") == "long"
 """Whether to run the long form, which repeats each fault often; the short form injects it once or a few times."""
 
 ON_REQUEST = pytest.mark.skipif(
-    "STREAM_MASKER_FAULTS" not in os.environ,
-    reason="takes many minutes: set STREAM_MASKER_FAULTS to short or long",
+    "STREAM_MASKER_FAULTS" not in os.environ, reason="takes many minutes: set STREAM_MASKER_FAULTS to short or long"
 )
 PARTITIONS = 6
 RATE = float(os.environ.get("STREAM_MASKER_FAULTS_RATE", "500"))

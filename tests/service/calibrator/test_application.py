@@ -110,6 +110,10 @@ def test_each_assignment_starts_anew(made: DriverBench) -> None:
     assert [calibration.merged for calibration in made.opened] == [[], []]
 
 
+def fenced() -> None:
+    raise ServiceError("fenced out")
+
+
 def test_an_error_is_told_and_the_calibration_restored_after_a_pause(
     made: DriverBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -125,15 +129,6 @@ def test_an_error_is_told_and_the_calibration_restored_after_a_pause(
     clock[0] += 1.0
     made.tick()
     assert (len(made.opened), made.health.reasons) == (1, ())
-
-
-def test_a_failed_publication_restores_the_calibration(made: DriverBench) -> None:
-    made.driver.assigned(active=True)
-    made.tick()
-
-    def fenced() -> None:
-        raise ServiceError("fenced out")
-
     made.opened[0].tasks = [fenced]
     made.tick()
     assert made.health.reasons == ("fenced out",)

@@ -42,22 +42,14 @@ def parse(data: Callable[..., dict[str, Any]]) -> Callable[..., Configuration]:
 
 
 @pytest.fixture
-def problems_of() -> Callable[[dict[str, Any]], list[str]]:
-    """Return the problems of a configuration given as plain data, one line each."""
+def problems(data: Callable[..., dict[str, Any]]) -> Callable[..., list[str]]:
+    """Return the problems of plain data, by default of the minimal configuration with sections merged into it."""
 
-    def found(given: dict[str, Any]) -> list[str]:
+    def found(given: dict[str, Any] | None = None, **sections: Any) -> list[str]:
         with pytest.raises(ConfigurationError) as raised:
-            parse_configuration(given)
+            parse_configuration(data(**sections) if given is None else given)
         head, *lines = str(raised.value).splitlines()
         assert head.startswith("configuration: the configuration has ")
         return [line.strip() for line in lines]
 
     return found
-
-
-@pytest.fixture
-def problems(
-    data: Callable[..., dict[str, Any]], problems_of: Callable[[dict[str, Any]], list[str]]
-) -> Callable[..., list[str]]:
-    """Return the problems of the minimal configuration with sections merged into it, one line each."""
-    return lambda **sections: problems_of(data(**sections))

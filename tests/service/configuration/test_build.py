@@ -58,12 +58,6 @@ def test_the_plan_has_attributes_message_key_and_limits(build):
     assert plan.noise_key == compile_path("patient.id")
 
 
-def test_a_code_may_have_several_paths(build):
-    (principal, _) = build_plan(build({"path": "after.code | before.code", "label": ".text"})).attributes
-    written = ["after.code", ".text beside after.code", "before.code", ".text beside before.code"]
-    assert [path.text for path in principal.written] == written
-
-
 @pytest.mark.parametrize(
     ("principal", "sections", "said"),
     [

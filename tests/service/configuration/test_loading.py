@@ -21,10 +21,7 @@ EXAMPLE = Path(__file__).parent / "example.yaml"
     ("content", "said"),
     [
         (None, "the configuration cannot be read: No such file or directory"),
-        (
-            "# nothing but a comment\n",
-            "is empty or no mapping: use a mapping with at least ontologies",
-        ),
+        ("# nothing but a comment\n", "is empty or no mapping: use a mapping with at least ontologies"),
         (SECRET, "the configuration is empty or no mapping"),
         (b"a: \xff", "is not UTF-8 text (byte 3)"),
         ("kafka: {\n", "line 2, column 1"),

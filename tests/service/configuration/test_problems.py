@@ -111,8 +111,8 @@ def test_all_errors_are_given(problems, sections, lines):
     assert problems(**sections) == lines
 
 
-def test_missing_required_keys_are_listed_with_their_meaning(problems_of):
-    lines = problems_of({"ontologies": {}, "attributes": {"a": {}}, "fields": {}})
+def test_missing_required_keys_are_listed_with_their_meaning(problems):
+    lines = problems({"ontologies": {}, "attributes": {"a": {}}, "fields": {}})
     assert lines[:4] == [
         "ontologies: a mapping of 0 is not allowed: use at least 1 item",
         "attributes.a.path: required: the path of the code",
@@ -133,18 +133,10 @@ def test_one_message_reports_all_problems(data):
 
 
 def test_all_invalid_paths_are_named(problems):
-    lines = problems(
-        attributes={"principal": {"path": "a..b", "label": "[", "copies": ["x", "a[?b]"]}},
-        fields={"keep": ["ok", "a["]},
-        noise_key="patient.",
-    )
-    assert {line.split(":")[0] for line in lines} == {
-        "attributes.principal.path",
-        "attributes.principal.label",
-        "attributes.principal.copies[1]",
-        "fields.keep[1]",
-        "noise_key",
-    }
+    wrong = {"path": "a..b", "label": "[", "copies": ["x", "a[?b]"]}
+    lines = problems(attributes={"principal": wrong}, fields={"keep": ["ok", "a["]}, noise_key="patient.")
+    of_the_attribute = {f"attributes.principal.{key}" for key in ("path", "label", "copies[1]")}
+    assert {line.split(":")[0] for line in lines} == {*of_the_attribute, "fields.keep[1]", "noise_key"}
 
 
 @pytest.mark.parametrize(

@@ -38,12 +38,6 @@ def test_short_secret_is_refused(written, raw):
         read_secret(written({"secret": raw}))
 
 
-def test_missing_file_is_an_error(parse):
-    said = r"^secret\.file: nowhere cannot be read: No such file.*; create one with `head"
-    with pytest.raises(ConfigurationError, match=said):
-        read_secret(parse(secret={"file": "nowhere"}))
-
-
 @pytest.mark.parametrize(
     ("mode", "who"), [(0o640, "a group"), (0o660, "a group"), (0o604, "every user"), (0o644, "every user")]
 )

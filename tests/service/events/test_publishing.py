@@ -6,13 +6,12 @@ import io
 
 import orjson
 import pytest
-from confluent_kafka import KafkaError
 from kafka_records import mock_broker, read_all
 from support.small_configuration import small_configuration
 
 from stream_masker.errors import ConfigurationError
 from stream_masker.service.configuration import parse_configuration
-from stream_masker.service.events.publishing import PublishingSummary, paced, publish, write_events
+from stream_masker.service.events.publishing import paced, publish, write_events
 
 
 def configured(bootstrap, properties=None, **sections):
@@ -46,12 +45,6 @@ def test_records_that_cannot_be_sent_are_counted_by_cause():
     summary, records = published(sent, {"message.max.bytes": 1_000})
     assert (len(records), summary.sent, summary.delivered, sum(summary.failed.values())) == (2, 3, 2, 1)
     assert "Message size too large" in str(summary)
-
-
-def test_failures_that_an_administrator_can_repair_name_the_remedy():
-    summary = PublishingSummary("t", sent=1)
-    summary.count(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, "Broker: Topic authorization failed"))
-    assert "docs/kafka.md lists the access that each user needs" in str(summary)
 
 
 def test_records_of_schemas_are_refused():

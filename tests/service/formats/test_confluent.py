@@ -10,14 +10,7 @@ import pytest
 
 pytest.importorskip("confluent_kafka.schema_registry.avro", reason="pip install '.[registry]'")
 
-from confluent_kafka.schema_registry import (
-    Rule,
-    RuleKind,
-    RuleMode,
-    RuleSet,
-    SchemaReference,
-    SchemaRegistryClient,
-)
+from confluent_kafka.schema_registry import Rule, RuleKind, RuleMode, RuleSet, SchemaReference, SchemaRegistryClient
 from schema_registry import (
     AVRO_EVENT,
     JSON_EVENT,

@@ -6,14 +6,7 @@ import re
 from typing import get_args
 
 import pytest
-from exercised_metrics import (
-    ATTRIBUTES,
-    CONCEPTS,
-    LABEL,
-    RecordingMetrics,
-    calibrator_metrics,
-    worker_metrics,
-)
+from exercised_metrics import ATTRIBUTES, CONCEPTS, LABEL, RecordingMetrics, calibrator_metrics, worker_metrics
 from prometheus_client import CollectorRegistry, generate_latest
 
 from stream_masker.core.statistics.drift import ATTRIBUTE_FIGURES
@@ -21,12 +14,7 @@ from stream_masker.pipeline.messages import StatisticsSource
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.pipeline.seal import RefusalCause
 from stream_masker.service.observability.health import Health
-from stream_masker.service.observability.metrics import (
-    ALL_METRICS,
-    METRIC_DEFINITIONS,
-    Metrics,
-    process_registry,
-)
+from stream_masker.service.observability.metrics import ALL_METRICS, METRIC_DEFINITIONS, Metrics, process_registry
 from stream_masker.service.worker.worker import TransactionOutcome
 
 
@@ -65,20 +53,6 @@ def test_metrics_are_exported_until_they_are_forgotten_and_again_when_they_are_s
     assert 'stream_masker_records_rejected_total{reason="missing"} 2.0' in exported(worker)
     worker.set("assigned_partitions", 0)
     assert "stream_masker_assigned_partitions 0.0" in exported(worker)
-
-
-@pytest.mark.parametrize(
-    ("method", "name", "labels"),
-    [
-        ("add", "no_such_total", {}),
-        ("add", "window_records", {}),
-        ("set", "records_in_total", {}),
-        ("add", "records_rejected_total", {"code": "x"}),
-    ],
-)
-def test_undeclared_metrics_and_labels_are_errors(worker: Metrics, method: str, name: str, labels: dict) -> None:
-    with pytest.raises((KeyError, ValueError, AttributeError)):
-        getattr(worker, method)(name, 1, **labels)
 
 
 def test_a_scrape_reads_the_version_and_the_state_of_the_process() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -58,6 +60,14 @@ def test_librdkafka_accepts_the_properties(protocol: str) -> None:
     assert ("partition.assignment.strategy" in consumer_properties(given)) is (protocol == "classic")
     connect_consumer(consumer_properties(given)).close()
     connect_producer(producer_properties(given, "group.one"))
+
+
+def test_a_worker_imports_no_unused_libraries() -> None:
+    """So it starts within seconds."""
+    code = "import sys, stream_masker.cli.processes, stream_masker.service.worker.run; print(*sys.modules)"
+    imported = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
+    assert {"stream_masker.cli.processes", "stream_masker.service.worker.run"} <= set(imported)
+    assert not {"kafka", "networkx", "faust", "simple_icd_10_cm", "rich", "dcor"} & set(imported)
 
 
 def test_properties_that_librdkafka_refuses_are_configuration_errors() -> None:

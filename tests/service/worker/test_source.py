@@ -47,13 +47,6 @@ def test_partitions_are_read_from_their_committed_offsets_and_deleted_ones_are_c
     assert source.lag() == 30
 
 
-def test_records_of_partitions_that_are_not_assigned_are_ignored(client: FakeClient, source: Source) -> None:
-    client.assign(0)
-    deliver(client, 0, 0)
-    deliver(client, 1, 0)
-    assert read(source) == {0: [0]}
-
-
 def test_only_the_member_that_the_partitions_were_assigned_to_may_commit(client: FakeClient, source: Source) -> None:
     assert source.group() is None
     client.assign(0)
@@ -117,12 +110,7 @@ def reading(client: FakeClient, *, records: int = 10_000, delay: float = 0.0) ->
 
 @pytest.mark.parametrize(
     ("records", "commit", "delay", "seconds"),
-    [
-        (5, 0.0, 0.0, 0.1),
-        (5, 0.3, 0.0, 0.3),
-        (5, math.inf, 0.0, FILLING_SECONDS + 0.05),
-        (5, 0.0, 2.0, 2.05),
-    ],
+    [(5, 0.0, 0.0, 0.1), (5, 0.3, 0.0, 0.3), (5, math.inf, 0.0, FILLING_SECONDS + 0.05), (5, 0.0, 2.0, 2.05)],
     ids=["at once", "with the commit", "a commit that never ends", "after the delay"],
 )
 def test_a_batch_ends_when_no_records_wait(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -108,26 +107,13 @@ def masking() -> FakeMasking:
     return FakeMasking()
 
 
-Active = Callable[..., ActiveStatistics]
+def activate(client: Any, masking: Any, partitions: int = 1) -> ActiveStatistics:
+    return ActiveStatistics(client, masking, SEAL, partitions=partitions, secret_id=OWN)
 
 
 @pytest.fixture
-def activate(client: Any, masking: Any) -> Active:
-    return lambda partitions=1: ActiveStatistics(client, masking, SEAL, partitions=partitions, secret_id=OWN)
-
-
-@pytest.fixture
-def active(activate: Active) -> ActiveStatistics:
-    return activate()
-
-
-def test_the_highest_version_becomes_active_and_no_older_one_after_it(
-    active: ActiveStatistics, masking: FakeMasking
-) -> None:
-    active.consider(published(message(1), message(3), message(2)))
-    assert (active.version, masking.restored) == (3, [3])
-    active.consider(published(message(2), message(3)))
-    assert masking.restored == [3]
+def active(client: FakeClient, masking: FakeMasking) -> ActiveStatistics:
+    return activate(client, masking)
 
 
 def test_a_version_for_another_secret_ends_the_one_in_force(active: ActiveStatistics) -> None:
@@ -167,11 +153,7 @@ BAD = {
 
 @pytest.mark.parametrize("bad", BAD.values(), ids=BAD.keys())
 def test_a_version_that_does_not_fit_is_refused_until_one_fits(
-    bad: bytes,
-    client: FakeClient,
-    active: ActiveStatistics,
-    masking: FakeMasking,
-    caplog: pytest.LogCaptureFixture,
+    bad: bytes, client: FakeClient, active: ActiveStatistics, masking: FakeMasking, caplog: pytest.LogCaptureFixture
 ) -> None:
     client.batches = [[end(0)]]
     active.poll()
@@ -200,8 +182,8 @@ def end(partition: int) -> FakeMessage:
     return FakeMessage(partition, 0, error=KafkaError(KafkaError._PARTITION_EOF, "end"))
 
 
-def test_no_version_is_used_before_the_end_of_the_topic_is_reached(client: FakeClient, activate: Active) -> None:
-    active = activate(partitions=2)
+def test_no_version_is_used_before_the_end_of_the_topic_is_reached(client: FakeClient, masking: FakeMasking) -> None:
+    active = activate(client, masking, partitions=2)
     assert client.assigned == [(0, OFFSET_BEGINNING), (1, OFFSET_BEGINNING)]
     failed = FakeMessage(1, 0, error=KafkaError(KafkaError.LEADER_NOT_AVAILABLE, "no leader"))
     client.batches = [[Version(1), Version(2), end(0), failed]]

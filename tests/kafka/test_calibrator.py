@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from service import Process, Service, ids, wait
+from service import Process, Service, event, ids, wait
 from stream import PATIENT
+
+from stream_masker import Ontology, SemanticNoise
 
 CALIBRATION = {"window_records": 1_000, "every_records": 400, "every_seconds": 1, "min_records": 200, "core_share": 1}
 SMALL_BATCHES = {"worker": {"batch_records": 100}}
@@ -117,3 +119,24 @@ def test_a_calibrator_goes_on_from_a_baseline_that_another_process_has_published
         calibrator.wait(calibrator.ready, "readiness")
     assert versions(stream) == [1, 2, 3]
     assert reports(stream)[-1]["baseline"]["since"] == 2
+
+
+def test_the_statistics_are_those_of_the_window(stream: Service) -> None:
+    """They equal those of the same events in memory; metrics are rounded."""
+    mask(stream, range(1_000))
+    with stream.running("calibrator") as calibrator:
+        count_window(calibrator, 1_000)
+        wait(lambda: len(versions(stream)) >= 2, "a version of the blocks")
+        calibrator.wait(lambda: calibrator.metric("sdcor", data="original") > 0, "the figures of the window")
+        shown = {
+            "svar": calibrator.metric("svar", data="original", attribute="first"),
+            "sdvar": calibrator.metric("sdcov", data="original", first="first", second="first"),
+        }
+        correlation = calibrator.metric("sdcor", data="original")
+    tau = Ontology.load(stream.folder / "ontology.csv").taxonomy()
+    noise = SemanticNoise({"first": tau, "second": tau}, seed=b"of no importance here")
+    noise.learn_many([{name: event(i)[name] for name in ("first", "second")} for i in range(1_000)])
+    expected = noise.calibrate()
+    assert shown["svar"] == pytest.approx(expected.variance["first"], abs=0.006)
+    assert shown["sdvar"] == pytest.approx(expected.covariance[0, 0], abs=0.006)
+    assert correlation == pytest.approx(expected.correlation[0, 1], abs=0.006)

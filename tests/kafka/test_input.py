@@ -182,3 +182,16 @@ def test_a_record_of_more_than_100_megabytes_is_named_and_the_others_are_masked(
         worker.wait(worker.ready, "readiness")
     assert sorted(ids(service.read("output"))) == list(range(40))
     assert "Traceback" not in service.logs()
+
+
+def test_deleted_offsets_are_counted(stream: Service) -> None:
+    """What retention deletes before a worker has read it is counted on assignment."""
+    stream.produce(range(40))
+    with stream.running() as worker:
+        worker.reaches(40)
+    stream.produce(range(40, 120))
+    stream.delete_records(0, 25)
+    with stream.running() as worker:
+        worker.reaches(65)
+        worker.wait(lambda: worker.metric("records_skipped_total") == 15, "the count")
+        assert worker.metric("records_skipped_total") == 15

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections import Counter
 
 import orjson
@@ -118,3 +119,33 @@ def test_too_large_messages_are_rejected_and_removed_codes_counted(service: Serv
     masked = service.read("output")
     assert (ids(masked), masked[-1].json["first"]) == ([0, 2, 3], None)
     assert [record.json["reason"] for record in service.read("rejected")] == ["too_large"]
+
+
+def test_nothing_is_written_before_there_are_statistics(service: Service) -> None:
+    service.create()
+    service.produce(range(100))
+    with service.running() as worker:
+        worker.wait(lambda: worker.says("no statistics yet"), "the note")
+        assert service.outcomes() == len(service.read("calibration", "read_uncommitted")) == 0
+        service.publish()
+        worker.reaches(100)
+    assert {record.headers["stream-masker-version"] for record in service.read("output")} == {b"1"}
+
+
+def test_a_worker_that_sleeps_past_its_session_writes_nothing_twice(stream: Service) -> None:
+    """The group gives its partitions away; what it had begun must not be committed with its old membership."""
+    with stream.running(name="one", worker={"batch_records": 50}) as one:
+        one.wait(lambda: one.metric("assigned_partitions") == 4, "its partitions")
+        stream.produce(range(4_000))
+        one.wait(lambda: one.metric("records_in_total") > 0, "the first records")
+        one.signal(signal.SIGSTOP)
+        with stream.running(name="two") as two:
+            two.wait(lambda: two.metric("assigned_partitions") == 4, "all partitions")
+            stream.produce(range(4_000, 4_400))
+            two.wait(lambda: two.metric("records_in_total") >= 400, "the records of the other")
+            one.signal(signal.SIGCONT)
+            stream.produce(range(4_400, 4_800))
+            wait(lambda: stream.outcomes() >= 4_800, "an outcome of every record")
+    masked = stream.read("output")
+    assert sorted(ids(masked)) == list(range(4_800))
+    assert all(ids([r for r in masked if r.partition == p]) == list(range(p, 4_800, 4)) for p in range(4))

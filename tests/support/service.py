@@ -28,6 +28,7 @@ from typing import Any
 import orjson
 import yaml
 from click.testing import CliRunner, Result
+from confluent_kafka import TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -252,6 +253,10 @@ class Service:
 
     def grow(self, role: str, partitions: int) -> None:
         done(self.admin.create_partitions([NewPartitions(self.topics[role], partitions)]))
+
+    def delete_records(self, partition: int, before: int) -> None:
+        """Delete the records of an input partition before an offset, as its retention does."""
+        done(self.admin.delete_records([TopicPartition(self.topics["input"], partition, before)]))
 
     def produce(self, numbers: range, partitions: int = 4, **more: Any) -> None:
         """Publish events; each goes to the partition of its number modulo ``partitions``."""

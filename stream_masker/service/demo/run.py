@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -66,7 +67,7 @@ def run_demo(console: Console, *, records: int, mechanism: str) -> tuple[str, di
         version = publish_snapshot(configuration, masking.snapshot(stream.earlier()))
         # A calibrator that finds no version would take a sample of its own.
         processes |= stack.enter_context(running(folder, {"calibrator": options}))
-        risk, is_shown = in_background(masking.assessment, name="risk"), False
+        risk, is_shown = in_background(partial(masking.assessment, compare=False), name="risk"), False
         while not (stream.is_masked and stream.drift.get("version", 0) > version and risk.done()):
             stream.turn()
             check(folder, processes)

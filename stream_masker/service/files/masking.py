@@ -255,14 +255,17 @@ class FileMasking:
             styles=learned_styles(taxonomies, counted.styles, {}),
         )
 
-    def assessment(self, totals: FileTotals | None = None) -> Assessment:
-        """Return what is said of masking with the statistics in force; ``totals``: those of the records."""
+    def assessment(self, totals: FileTotals | None = None, *, compare: bool = True) -> Assessment:
+        """Return what is said of masking with the statistics in force; ``totals``: those of the records.
+
+        ``compare``: whether to try another mechanism too, which takes seconds (``guess_chances``).
+        """
         mechanism, window, totals = self._mechanism, self._window, totals or FileTotals()
         risk, warnings, chances = None, list[str](), self._guessed
         if window is not None:
             version = assess_version(mechanism, *window, build_risk_limits(self._configuration))
             risk, warnings = version.risk, [*version.crossed]
-            chances = guess_chances(mechanism, window[1], risk)
+            chances = guess_chances(mechanism, window[1], risk) if compare else {}
         unchanged_records = risk.unchanged_records if risk is not None else None
         if totals.counted:
             unchanged_records = totals.unchanged_records

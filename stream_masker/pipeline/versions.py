@@ -234,6 +234,10 @@ class VersionPlanner:
         self._guessed = {**known, self._mechanism.name: best_guess(version.risk)}
         return version
 
+    def with_chances(self, publish: Publish) -> Publish:
+        """Return a version whose risk was assessed, with the chance of the best guess of a code."""
+        return replace(publish, message=replace(publish.message, guessed=self._guessed))
+
     def shown(self, exact: Statistics) -> Statistics:
         """Return statistics as people may see them."""
         return shown(exact, self.subject.taxonomies, self.subject.min_records)

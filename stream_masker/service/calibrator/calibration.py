@@ -192,12 +192,14 @@ class Calibration:
         self._open_at = self._after_pause(time.process_time() - start)
 
     def _publish(self, publish: Publish) -> None:
-        """Publish a version. Its risk is computed later, or before if a limit that it crosses withholds it."""
-        if self._withholds:
+        """Publish a version. Its risk is computed later, except for the first one, which tells workers what an attacker
+        can guess before they mask anything, and where a limit that it crosses withholds it."""
+        if self._withholds or publish.message.source == "bootstrap":
             self._report_risk(publish)
-            if self._crossed:
+            if self._withholds and self._crossed:
                 self._metrics.add("statistics_withheld_total")
                 return
+            publish = self._planner.with_chances(publish)
         else:
             self._unassessed = publish
         self._send(publish)

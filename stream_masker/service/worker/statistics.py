@@ -110,7 +110,7 @@ class ActiveStatistics:
     def _tell(self, message: StatisticsMessage) -> None:
         """Log a version that comes into force, and how often codes are guessed with the first one that tells it.
 
-        The first version that is ever published does not: workers wait for it, and its risk takes seconds to compute.
+        One that was published without the counts of its window does not tell it.
         """
         other = message.configuration != self.masking.configuration.hash
         remark = f", computed under another configuration ({message.configuration})" if other else ""

@@ -79,6 +79,7 @@ def test_the_first_version_may_come_from_a_sample(bench: CalibrationBench, monke
     bench.deliver(1, block(10))
     bench.advance(60.0)
     assert [m.source for m in bench.messages] == ["bootstrap", "blocks"]
+    assert 0 < bench.messages[0].guessed["semantic_noise"] <= 1, "workers say what an attacker can guess from the start"
 
 
 def test_a_window_that_cannot_be_computed_is_left_out(

@@ -194,3 +194,9 @@ def test_few_records_are_not_published(new_bench: NewBench) -> None:
     bench.advance(0.0)
     assert bench.publisher.published[0].shown["original"].values == {}
     assert set(bench.publisher.published[0].shown["original"].mean.values()) == {""}
+    bench.deliver(1, block(10, [0] * 40))
+    assert bench.advance(100.0) == 0, "a version differs from the one before by at least as many records"
+    bench.deliver(2, block(50, [0] * 40 + [3] * 20))
+    bench.advance(100.0)
+    attributes = bench.publisher.published[1].report["baseline"]["attributes"].values()
+    assert {one["concept"] for each in attributes for one in each["moved"]} == {"a"}

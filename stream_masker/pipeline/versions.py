@@ -300,7 +300,9 @@ class VersionPlanner:
             secret_id=self.subject.secret_id,
             guessed=self._guessed,
         )
-        previous, baseline = (self._drift(statistics, other, counts) for other in (history.latest, history.baseline))
+        baseline = previous = self._drift(statistics, history.latest, counts)
+        if history.baseline is not history.latest:
+            baseline = self._drift(statistics, history.baseline, counts)
         expired = history.expired(self.subject.keep_versions - 1)
         return Publish(message, {"original": self.shown(statistics)}, previous, baseline, expired, counts)
 

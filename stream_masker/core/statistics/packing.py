@@ -13,6 +13,9 @@ from numpy.typing import NDArray
 from stream_masker.core.arrays import BoolArray, Int32Array, Int64Array
 from stream_masker.errors import StatisticsError
 
+MAX_BYTES = 1 << 28
+"""The maximum size of an array: a small text could stand for one that fills the memory."""
+
 
 def pack_array(array: NDArray[Any]) -> str:
     """Return the text of an array's numbers, in order; the reader must know shape and type."""
@@ -22,13 +25,16 @@ def pack_array(array: NDArray[Any]) -> str:
 def unpack_array(text: object, dtype: type[np.generic], size: int | None = None) -> NDArray[Any]:
     """Unpack what ``pack_array`` returns: (size,) numbers, or any number if ``size`` is None.
 
-    Raises StatisticsError unless the text is a packed array of that type and size.
+    Raises StatisticsError unless the text is a packed array of that type and size, of at most ``MAX_BYTES``.
     """
+    unpacked = zlib.decompressobj()
     try:
-        data = zlib.decompress(base64.b64decode(str(text), validate=True))
+        data = unpacked.decompress(base64.b64decode(str(text), validate=True), MAX_BYTES)
         array = np.frombuffer(data, np.dtype(dtype).newbyteorder("<")).astype(dtype)
     except (ValueError, zlib.error):
         raise StatisticsError("a packed array of the model cannot be decoded") from None
+    if not unpacked.eof:
+        raise StatisticsError("a packed array of the model is damaged, or too large")
     if size is not None and array.size != size:
         raise StatisticsError("a packed array of the model has an unexpected size")
     return array

@@ -175,6 +175,8 @@ class _Auditor:
             raise StatisticsError(f"statistics version {version} is not on {self._topics.statistics}")
         self._masking.restore(decode_statistics(self._versions()[version]))
         masker, topic = self._masking.masker, self._topics.input
+        for record in records:
+            headers_of(record)  # marks one whose headers cannot be read, as the worker's input does
         result = masker.mask(topic, location.partition, to_inputs(records, masker), statistics_version=version)
         for outcome in result.outcomes:
             if outcome.offset == location.offset:

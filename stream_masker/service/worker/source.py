@@ -52,14 +52,13 @@ class Limits:
 
 
 def to_inputs(messages: Sequence[Message], masker: RecordMasker) -> Inputs:
-    """Convert messages to columns for the record masker; their headers only if it reads them, after ``headers_of``."""
-    headers = list(map(headers_of, messages))
+    """Convert messages that ``bytes_of`` has read to columns for the record masker; their headers if it reads them."""
     return Inputs(
         offsets=[message.offset() for message in messages],
         values=[message.value() for message in messages],
         keys=[message.key() for message in messages],
         timestamps=[message.timestamp()[1] for message in messages],
-        headers=headers if masker.reads_headers else (),
+        headers=list(map(headers_of, messages)) if masker.reads_headers else (),
     )
 
 
@@ -82,7 +81,10 @@ _read_headers: Callable[[Message], list[Header] | None] = methodcaller("headers"
 
 
 def bytes_of(messages: Sequence[Message]) -> int:
-    """Return the bytes of the keys, values and headers of messages: each can be as large as the topic allows."""
+    """Return the bytes of the keys, values and headers of messages: each can be as large as the topic allows.
+
+    It marks those whose headers cannot be read (``headers_of``).
+    """
     keys = filter(None, map(_read_key, messages))
     headers = chain.from_iterable(map(headers_of, messages))
     contents = sum(len(name) + len(content or b"") for name, content in headers)
@@ -161,10 +163,10 @@ class Source:
             waits = count > 0 and self._clock() < filled and committing()
             seconds = COMMITTING_READ_SECONDS if waits else min(max(0.0, until - self._clock()), READ_SECONDS)
             messages = self._client.consume(wanted, seconds)
-            added = self._add(messages)
+            added, grown = self._add(messages)
             if added and not count:
                 until, filled = self._clock() + limits.delay, self._clock() + FILLING_SECONDS
-            count, size = count + len(added), size + bytes_of(added)
+            count, size = count + added, size + grown
             if len(messages) < wanted and self._clock() >= until and not waits:
                 break
         if self._failure is not None:
@@ -224,8 +226,9 @@ class Source:
         self._leaving = True
         self._client.close()
 
-    def _add(self, messages: list[Message]) -> list[Message]:
-        """Add the records of assigned partitions to the batch, and return them; handle the other events."""
+    def _add(self, messages: list[Message]) -> tuple[int, int]:
+        """Add the records of assigned partitions to the batch, and handle the other events; return the number of the
+        records and their bytes."""
         added: list[Message] = []
         records = [message for message in messages if message.error() is None]
         for partition, run in groupby(records, methodcaller("partition")):
@@ -238,7 +241,7 @@ class Source:
         for message in messages:
             if message.error() is not None:
                 self._handle(message)
-        return added
+        return len(added), bytes_of(added)
 
     def _handle(self, message: Message) -> None:
         """Handle an event of the client. After an error of no partition, librdkafka may never read some of them again:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from unittest.mock import Mock
 
 import pytest
 from confluent_kafka import KafkaError
 from consumer import TOPIC, FakeClient, FakeMessage, source_of
 
-from stream_masker.service.worker.source import FILLING_SECONDS, IDLE_SECONDS, Limits, Source
+from stream_masker.service.worker.source import FILLING_SECONDS, IDLE_SECONDS, UNREADABLE, Limits, Source
 from stream_masker.service.worker.transactions import SessionLostError
 
 
@@ -131,3 +132,14 @@ def test_a_batch_grows_to_its_limits_while_records_wait(client: FakeClient) -> N
     begun = client.now
     assert read(source) == {}
     assert client.now - begun == pytest.approx(IDLE_SECONDS, abs=0.06)
+
+
+def test_a_message_with_unreadable_headers_is_marked_also_during_a_commit(client: FakeClient, source: Source) -> None:
+    client.assign(0)
+    for number, arrive in enumerate((source.poll, lambda: source.read(lambda: False))):
+        message = FakeMessage(0, number)
+        message.headers = Mock(side_effect=UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid"))
+        message.value, message.set_headers, message.set_value = (Mock() for _ in range(3))
+        client.events.append(message)
+        arrive()
+        message.set_value.assert_called_with(UNREADABLE)

@@ -39,18 +39,18 @@ def measure_utility(mechanism: Mechanism, original: Records, masked: Records) ->
     attribute has no value.
     """
     before, after = _encoded(mechanism, original, masked)
-    again = None
+    again, counts = None, _counts(mechanism, after)
     if not mechanism.needs_group:
         masks = mechanism.mask_batch(before, PositionKeys(SECRET, "", 0, np.arange(before.size)))
-        again = _statistics(mechanism, replace(before, columns=masks.columns))
+        again = _statistics(mechanism, _counts(mechanism, replace(before, columns=masks.columns)))
     return utility(
-        _statistics(mechanism, before),
-        _statistics(mechanism, after),
+        _statistics(mechanism, _counts(mechanism, before)),
+        _statistics(mechanism, counts),
         _distortions(mechanism, before, after),
         getattr(mechanism, "alpha", dict.fromkeys(mechanism.attributes, 0.0)),
         mechanism.distances,
         expected=again,
-        counts=_counts(mechanism, after),
+        counts=counts,
     )
 
 
@@ -86,8 +86,8 @@ def masking_report(mechanism: Mechanism, original: Records, masked: Records) -> 
         mechanism.risk(),
         {a: d.share(d.unchanged) for a, d in zip(mechanism.attributes, distortions, strict=True)},
         float(same.mean()),
-        _statistics(mechanism, before),
-        _statistics(mechanism, after),
+        _statistics(mechanism, _counts(mechanism, before)),
+        _statistics(mechanism, _counts(mechanism, after)),
         mechanism.promise,
     )
 
@@ -110,5 +110,5 @@ def _counts(mechanism: Mechanism, batch: Batch) -> Counts:
     return count_batch(batch, [len(d.taxonomy) for d in mechanism.distances])
 
 
-def _statistics(mechanism: Mechanism, batch: Batch) -> Statistics:
-    return compute_statistics(_counts(mechanism, batch), mechanism.attributes, mechanism.distances, version=1)
+def _statistics(mechanism: Mechanism, counts: Counts) -> Statistics:
+    return compute_statistics(counts, mechanism.attributes, mechanism.distances, version=1)

@@ -65,9 +65,7 @@ def _indexed(before: Column, after: Column, d: Distance) -> tuple[Int64Array, Fl
         rows[np.arange(rows.shape[1]) < column.lengths[:, None]] = np.maximum(column.codes, ABSENT)
         sides.append(rows)
     values, index = np.unique(sides, return_inverse=True)
-    known, table = values >= 0, 1.0 - np.eye(values.size)
-    table[np.ix_(known, known)] = d.matrix(values[known])
-    return index.reshape(2, *sides[0].shape), table
+    return index.reshape(2, *sides[0].shape), d.matrix_with_absent(values)
 
 
 def least_class(batch: Batch) -> int:

@@ -21,7 +21,7 @@ from stream_masker.core.statistics.counts import Counts, count_batch, key_slots,
 from stream_masker.core.window import joined
 from stream_masker.pipeline.codec import RecordPart
 from stream_masker.pipeline.reasons import RejectionCause, RejectionCauses
-from stream_masker.pipeline.records import Block, Inputs, Rejected
+from stream_masker.pipeline.records import Block, Inputs
 from stream_masker.pipeline.style import StyleCounts, add_styles
 
 BLOCK_RECORDS: Final = 5_000
@@ -33,12 +33,6 @@ MAX_COUNTED_ELEMENTS: Final = 256
 MAX_BLOCK_ROWS: Final = 20_000
 """The rows of a block, about: attributes and pairs of attributes times records. More are split, so that a block fits
 into a message of Kafka's default size, 1 MB, even if it is not compressed."""
-
-
-def rejections(parts: Sequence[RecordPart]) -> dict[int, Rejected]:
-    """Return the rejections of consecutive parts, by the index from the first record on."""
-    starts = accumulate((len(part.values) for part in parts), initial=0)
-    return {s + k: one for s, part in zip(starts, parts, strict=False) for k, one in part.rejected.items()}
 
 
 def limited(column: Column) -> Column:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import accumulate, chain, islice
 from typing import Final
 
 import numpy as np
@@ -16,7 +16,7 @@ from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch
 from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.random import FieldKeys, Keys, PositionKeys, Secret
 from stream_masker.errors import ParameterError, StatisticsError, StreamMaskerError
-from stream_masker.pipeline.blocks import BLOCK_RECORDS, BlockCounter, SampleCounts, rejections
+from stream_masker.pipeline.blocks import BLOCK_RECORDS, BlockCounter, SampleCounts
 from stream_masker.pipeline.codec import DOCUMENTS, Codec, RecordPart
 from stream_masker.pipeline.formats import KEY_FIELD, FormatUnavailableError, MessageKeys, RecordFormat
 from stream_masker.pipeline.plan import Plan
@@ -128,7 +128,7 @@ class RecordMasker:
             keys=keys,
             headers=self._headers(records, statistics_version),
             timestamps=records.timestamps,
-            rejected=rejections(parts),
+            rejected=_rejections(parts),
             blocks=list(self._counter.blocks(topic, partition, records, parts)) if size else [],
             emptied=sum((Counter(part.emptied) for part in parts), Counter()),
             suppressed=self._by_policy("suppress", lost),
@@ -226,6 +226,12 @@ class RecordMasker:
         """Return the numbers of the attributes with a policy for unknown codes. ``numbers``: of all attributes."""
         attributes = zip(self._plan.attributes, numbers.tolist(), strict=True)
         return {attribute.name: number for attribute, number in attributes if attribute.concepts.unknown == policy}
+
+
+def _rejections(parts: Sequence[RecordPart]) -> dict[int, Rejected]:
+    """Return the rejections of consecutive parts, by the index from the first record on."""
+    starts = accumulate((len(part.values) for part in parts), initial=0)
+    return {s + k: one for s, part in zip(starts, parts, strict=False) for k, one in part.rejected.items()}
 
 
 def _all_rejected(records: Inputs, part: RecordPart | None, reason: Reason) -> list[Rejected]:

@@ -30,3 +30,4 @@ def test_streams_that_cannot_be_written_get_no_lines() -> None:
     for stream in (None, closed):
         with shown_activity(stream, first=0.001, every=0.001):
             time.sleep(0.05)
+        assert not any(thread.name == "activity" for thread in threading.enumerate())

@@ -6,7 +6,7 @@ import gzip
 import re
 
 import orjson
-from support import examples
+from golden import examples
 from support.documents import named_scalars
 
 from stream_masker.core.ontology import Ontology

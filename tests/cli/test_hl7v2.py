@@ -7,10 +7,10 @@ import re
 
 import pytest
 import yaml
+from golden.hl7_messages import FOLDER, framed, masked_example, message
 from hl7apy.consts import VALIDATION_LEVEL
 from hl7apy.parser import parse_message
 from support.file_commands import run
-from support.hl7_messages import FOLDER, framed, masked_example, message
 from support.small_configuration import write_secret
 
 MESSAGES = [message(k) + "NTE|1||a note\r" for k in range(60)]

@@ -1,7 +1,4 @@
-"""The snippets of the documentation: configurations are valid, events are masked, messages fit, Python runs.
-
-And the folder ``examples``, whose events and configurations are those of the pages.
-"""
+"""The snippets of the documentation: configurations are valid, events are masked, messages fit, Python runs."""
 
 from __future__ import annotations
 
@@ -10,7 +7,6 @@ from copy import deepcopy
 import orjson
 import pytest
 import yaml
-from support import examples
 from support.documentation import ROOT, blocks, configuration_text
 from support.input_records import InputRecord, inputs
 from support.schemas import schema_validator
@@ -86,26 +82,3 @@ def test_every_python_example_runs(block, capsys):
     if "changed" in names:
         text = " ".join((ROOT / "docs" / "python.md").read_text().split())
         assert f"In this example {100 * names['changed']:.0f} % of the principal diagnoses change." in text
-
-
-STRUCTURED = sorted(examples.HEADINGS.keys() - {"debezium", "nested"})
-UPDATE = "PYTHONPATH=tests python -m golden update writes the expected files again"
-
-
-@pytest.mark.usefixtures("no_comparison")
-@pytest.mark.parametrize(
-    "name", ["debezium", *(pytest.param(name, marks=pytest.mark.exhaustive) for name in STRUCTURED)]
-)
-def test_the_command_writes_what_the_example_expects(tmp_path, name):
-    """The commands of the README do the same with the nested events."""
-    assert examples.masked(name, tmp_path) == examples.content(name, "expected"), UPDATE
-    assert (tmp_path / "rejected.jsonl").read_bytes() == b""
-
-
-@pytest.mark.parametrize("name", examples.HEADINGS)
-def test_the_example_is_that_of_the_documentation(name):
-    given = yaml.safe_load((examples.FOLDER / name / "stream-masker.yaml").read_text())
-    assert given == examples.documented_configuration(name), UPDATE
-    events, expected = (examples.content(name, file) for file in ("events", "expected"))
-    assert orjson.loads(events.partition(b"\n")[0]) == examples.documented_event(name), UPDATE
-    assert events.count(b"\n") == expected.count(b"\n") >= 300

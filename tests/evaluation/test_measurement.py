@@ -6,7 +6,6 @@ from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
-from support.evaluating import dataset
 
 from stream_masker.core.mechanisms import MECHANISMS, SemanticNoise
 from stream_masker.core.statistics.utility import utility
@@ -14,6 +13,7 @@ from stream_masker.core.window import joined
 from stream_masker.errors import ParameterError
 from stream_masker.evaluation.dataset import sampled
 from stream_masker.evaluation.measurement import Candidate, candidates, measure
+from tests.evaluation.evaluating import dataset
 
 
 def test_the_measures_equal_those_of_the_mechanism_itself():

@@ -6,7 +6,6 @@ import re
 from dataclasses import replace
 
 import pytest
-from support.evaluating import dataset
 
 from stream_masker.evaluation.measurement import (
     AS_CONFIGURED,
@@ -18,6 +17,7 @@ from stream_masker.evaluation.measurement import (
     recommend,
 )
 from stream_masker.evaluation.report import COLUMNS, FIGURES, report_data, report_html, verdict
+from tests.evaluation.evaluating import dataset
 
 COMPARED = [
     Candidate("exponential", AS_CONFIGURED, {"epsilon": 5.0}),

@@ -7,9 +7,7 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from support import examples
-
-from golden import cases
+from golden import cases, examples
 
 
 def update() -> None:

@@ -1,7 +1,8 @@
-"""A broker that goes or hangs while a worker and calibrators run: they go on soon after it is back."""
+"""A broker that is not there, goes or hangs: processes wait for it and say so, and go on soon after it is back."""
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -39,3 +40,12 @@ def test_processes_go_on_after_a_broker_is_back(lone_broker: Cluster, here: Serv
         worker.wait(lambda: worker.metric("records_in_total") == 300 * (number + 1), "all records")  # noqa: B023
     assert all(process.log.count("Connection refused") < 20 for process in every)
     assert [process.stop() for process in every] == [0, 0, 0]
+
+
+def test_the_command_waits_for_a_broker_and_reports_it(tmp_path: Path) -> None:
+    worker = service("127.0.0.1:1", tmp_path).start("worker")
+    worker.wait(lambda: worker.says("no broker answers"), "the reason")
+    assert worker.get("/healthz")[0] == 200
+    worker.signal(signal.SIGINT)
+    worker.process.join(60)
+    assert worker.process.exitcode == 0

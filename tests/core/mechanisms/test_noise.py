@@ -6,8 +6,6 @@ import json
 
 import numpy as np
 import pytest
-from flooding import TREE as FLOODED
-from flooding import changed_of_others, flooded
 from support.data import icd9cm
 from support.learning import trained
 from support.real_codes import as_batch, real_pairs
@@ -17,6 +15,8 @@ from stream_masker.core.batch import Batch, Column
 from stream_masker.core.random import FieldKeys, PositionKeys
 from stream_masker.core.statistics import compute_statistics, count_batch
 from stream_masker.errors import ParameterError, StatisticsError
+from tests.core.mechanisms.flooding import TREE as FLOODED
+from tests.core.mechanisms.flooding import changed_of_others, flooded
 
 SEED = b"sixteen bytes or more"
 TREE = Ontology.from_edges(

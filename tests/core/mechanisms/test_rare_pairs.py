@@ -6,11 +6,11 @@ from collections import Counter, defaultdict
 
 import numpy as np
 import pytest
-from support.flooding import LEAVES, TREE
 from support.learning import trained
 
 from stream_masker.core.mechanisms import SemanticTransport
 from stream_masker.errors import ParameterError
+from tests.core.mechanisms.flooding import LEAVES, TREE
 
 NAMES = ("first", "second")
 SEED = b"a seed of sixteen bytes"

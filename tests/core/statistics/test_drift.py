@@ -8,7 +8,6 @@ import numpy as np
 import orjson
 import pytest
 from support.documentation import ROOT
-from support.shifts import NAMES, SHIFTS, drift_of, masked_utility, windows
 
 from stream_masker import Ontology, SemanticNoise, measure_drift
 from stream_masker.core.batch import Batch, Column
@@ -17,6 +16,7 @@ from stream_masker.core.statistics import Statistics, compute_statistics, count_
 from stream_masker.core.statistics.drift import FALSE_ALARMS, drift_between
 from stream_masker.core.statistics.windows import merged
 from stream_masker.errors import ParameterError, StatisticsError, UnknownConceptError
+from tests.core.statistics.shifts import NAMES, SHIFTS, drift_of, masked_utility, windows
 
 LINKS = [("a", "r"), ("b", "r"), ("a1", "a"), ("a2", "a"), ("b1", "b"), ("b2", "b"), ("a11", "a1"), ("b21", "b2")]
 HEAVY = [pytest.mark.exhaustive, pytest.mark.scheduled]

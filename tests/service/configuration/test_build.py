@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import yaml
-from support import examples
+from golden import examples
 
 from stream_masker.errors import ConfigurationError
 from stream_masker.pipeline.paths import compile_path

@@ -1,32 +1,17 @@
-"""The worker's command without a broker, the properties of its clients, and the names that it uses."""
+"""The properties of a worker's clients, the names that it uses, and what it imports."""
 
 from __future__ import annotations
 
-import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
-from service import service
 from support.small_configuration import small_configuration
 
 from stream_masker.errors import ConfigurationError
 from stream_masker.service.configuration import Configuration, parse_configuration
 from stream_masker.service.kafka.clients import connect_consumer, connect_producer, consumer_group_id
 from stream_masker.service.worker.run import consumer_properties, producer_properties, transactional_id
-
-NO_BROKER = "127.0.0.1:1"
-
-
-@pytest.mark.exhaustive
-def test_the_command_waits_for_a_broker_and_reports_it(tmp_path: Path) -> None:
-    worker = service(NO_BROKER, tmp_path).start("worker")
-    worker.wait(lambda: worker.says("no broker answers"), "the reason")
-    assert worker.get("/healthz")[0] == 200
-    worker.signal(signal.SIGINT)
-    worker.process.join(60)
-    assert worker.process.exitcode == 0
 
 
 def with_properties(**properties: object) -> Configuration:

@@ -14,10 +14,10 @@ from support.documentation import DOCS
 from support.file_commands import run
 from support.real_codes import real_codes
 from support.small_configuration import write_secret
-from support.stream_attack import Deployment, law_guesses, list_guesses
 
 from stream_masker.service.configuration import parse_configuration
 from stream_masker.service.events.synthetic import SyntheticDischarges
+from tests.core.risk.stream_attack import Deployment, law_guesses, list_guesses
 
 SAID = re.compile(r"at most (\d+)% sure of a code.*? a code is right in (\d+)% of the cases")
 SUREST = 0.04

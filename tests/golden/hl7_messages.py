@@ -1,6 +1,6 @@
 """HL7 v2 messages of the trigger events A01, A03 and A08 for tests and for the example in ``examples/hl7v2``.
 
-``PYTHONPATH=tests python -m support.hl7_messages`` writes the files of the example again.
+``PYTHONPATH=tests python -m golden.hl7_messages`` writes the files of the example again.
 """
 
 from __future__ import annotations

@@ -12,9 +12,9 @@ from functools import cache, cached_property
 import numpy as np
 import orjson
 import pytest
+from golden.examples import FOLDER
 from support.data import discharges, icd9cm
 from support.documentation import DOCS, ROOT
-from support.examples import FOLDER
 from support.real_codes import as_batch, in_force, real_pairs, real_rows
 from support.transport_law import map_in_force, pair_likelihoods
 

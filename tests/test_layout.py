@@ -1,4 +1,4 @@
-"""The layout of the package: one home for each name, a docstring for each folder, and folders of few modules."""
+"""The layout: a docstring for each module and folder, folders of few modules, and judges of public names only."""
 
 from __future__ import annotations
 
@@ -32,3 +32,31 @@ def test_no_folder_holds_more_modules_than_a_reader_takes_in():
         assert len(names) <= MOST_MODULES, folder
         prefixes = Counter(name.split("_")[0] for name in names if not name.startswith("_"))
         assert [prefix for prefix, count in prefixes.items() if count >= SHARED_PREFIX] == [], folder
+
+
+JUDGES = ("contract", "oracle", "kafka", "golden")
+"""Tests under which a part of the package can be written anew; ``support.core_parts`` has what else they examine."""
+
+PUBLIC = {
+    "stream_masker",
+    "stream_masker.cli",
+    "stream_masker.core.mechanisms",
+    "stream_masker.core.statistics",
+    "stream_masker.errors",
+    "stream_masker.frames",
+}
+"""The documented modules, and the folders that export names."""
+
+
+def imported(path: Path) -> set[str]:
+    """The modules of the package that a module imports from."""
+    nodes = list(ast.walk(ast.parse(path.read_text())))
+    names = [one.name for node in nodes if isinstance(node, ast.Import) for one in node.names]
+    names += [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)]
+    return {name for name in names if name.split(".")[0] == "stream_masker"}
+
+
+def test_judges_import_public_names_only():
+    found = {path: imported(path) for room in JUDGES for path in (TOP / "tests" / room).rglob("*.py")}
+    assert len(set().union(*found.values())) > 4
+    assert {path.name: names - PUBLIC for path, names in found.items() if names - PUBLIC} == {}

@@ -12,12 +12,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.core_parts import Batch, Column, PositionKeys
 from support.graphs import taxonomies
 
-from stream_masker.core.batch import Batch, Column
+from stream_masker import Ontology
 from stream_masker.core.mechanisms import Mechanism, Microaggregation, RankSwapping
-from stream_masker.core.ontology import Ontology
-from stream_masker.core.random import PositionKeys
 
 TRIALS = 40
 """The number of secrets that the attacker tries for each group."""

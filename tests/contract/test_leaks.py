@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from stream_masker import Ontology
 from stream_masker.core.mechanisms import (
     MECHANISMS,
     Exponential,
@@ -14,7 +15,6 @@ from stream_masker.core.mechanisms import (
     SemanticNoise,
     mechanism,
 )
-from stream_masker.core.ontology import Ontology
 from stream_masker.errors import StatisticsError
 
 SEED = b"the seed of the leaks"

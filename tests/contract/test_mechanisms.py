@@ -8,13 +8,12 @@ import json
 import numpy as np
 import pytest
 from jsonschema import Draft202012Validator
+from support.core_parts import Batch, Column, FieldKeys, PositionKeys
 from support.learning import trained
 from support.schemas import load_schema
 
-from stream_masker.core.batch import Batch, Column
+from stream_masker import Ontology
 from stream_masker.core.mechanisms import MECHANISMS, Mechanism, mechanism
-from stream_masker.core.ontology import Ontology
-from stream_masker.core.random import FieldKeys, PositionKeys
 from stream_masker.core.statistics import count_batch
 from stream_masker.errors import ParameterError, StatisticsError
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
 import pytest
 from support.chi_squares import assert_drawn_from
+from support.core_parts import groups_drawn
 from support.learning import trained
 
-from stream_masker.core.mechanisms import MECHANISMS, grouped, mechanism
-from stream_masker.core.ontology import Ontology
-from stream_masker.core.risk.law import hoeffding_bound
-from stream_masker.core.risk.risk import Risk
+from stream_masker import Ontology
+from stream_masker.core.mechanisms import MECHANISMS, mechanism
 from stream_masker.core.statistics import count_batch
 from stream_masker.errors import ParameterError, StatisticsError, UnknownConceptError
 
@@ -22,6 +22,9 @@ SEED = b"the seed of the contract"
 VALUE = "c4"
 SIZE = 400
 DRAWS = 6000
+GROUPS = 200
+"""The number of random groups from which figures are estimated, instead of 2,000; the bounds follow."""
+
 GROUPS_DRAWN = 400
 
 RNG = np.random.default_rng(3)
@@ -44,9 +47,7 @@ RECORDS = window()
 
 @pytest.fixture(scope="module", autouse=True)
 def _fewer_groups() -> Iterator[None]:
-    """Figures of groups are estimated from 200 random groups instead of 2,000; the bounds follow."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(grouped, "MAX_GROUPS", 200)
+    with groups_drawn(GROUPS):
         yield
 
 
@@ -56,7 +57,7 @@ def calibrated(request):
 
 
 @pytest.fixture(scope="module")
-def risk(calibrated) -> Risk:
+def risk(calibrated):
     return calibrated.risk(draws=200)
 
 
@@ -91,7 +92,7 @@ def test_channel_agrees_with_drawn_masks(calibrated):
     if not calibrated.needs_group:
         assert_drawn_from(channel, drawn)
         return
-    tolerance = hoeffding_bound(grouped.MAX_GROUPS, 1e-4) + hoeffding_bound(GROUPS_DRAWN, 1e-4)
+    tolerance = sum(math.sqrt(math.log(2 / 1e-4) / (2 * groups)) for groups in (GROUPS, GROUPS_DRAWN))  # Hoeffding
     for concept in {*channel, *drawn}:
         assert drawn.count(concept) / len(drawn) == pytest.approx(channel.get(concept, 0.0), abs=tolerance)
 

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.graphs import dags, taxonomies
 
-from stream_masker.core.distance import LogTaxonomic, WuPalmer
-from stream_masker.core.ontology import Ontology
+from stream_masker import LogTaxonomic, Ontology, WuPalmer
 
 
 def graph_of(tau):

@@ -3,11 +3,10 @@
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from support.core_parts import GroupValues, group_means, mdav, near_values
 from support.graphs import taxonomies
 
-from stream_masker.core.distance import LogTaxonomic
-from stream_masker.core.mechanisms.grouped import GroupValues
-from stream_masker.core.mechanisms.microaggregation import group_means, mdav, near_values
+from stream_masker import LogTaxonomic
 
 
 class LiteralMdav:

@@ -12,11 +12,8 @@ from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.ciphers.modes import ECB
 from hypothesis import given
 from hypothesis import strategies as st
-
-from stream_masker.core import random as fast
-from stream_masker.core.batch import Batch, Column
-from stream_masker.core.statistics.counts import key_slots
-from stream_masker.pipeline.transforms import Pseudonyms
+from support.core_parts import Batch, Column, Pseudonyms, key_slots
+from support.core_parts import random as fast
 
 SECRET = b"a secret of the tests"
 NOMINAL, KEY = 0, 2

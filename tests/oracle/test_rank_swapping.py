@@ -12,12 +12,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.core_parts import GroupValues, swap_partners
 from support.graphs import taxonomies
 
-from stream_masker.core.distance import LogTaxonomic, WuPalmer
-from stream_masker.core.mechanisms.grouped import GroupValues
-from stream_masker.core.mechanisms.rank_swapping import swap_partners
-from stream_masker.core.ontology import Ontology
+from stream_masker import LogTaxonomic, Ontology, WuPalmer
 
 CLOSE = 1e-9
 

@@ -11,18 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare
+from support.core_parts import SIGN_DROPPED, TRUNCATED, Candidates, DistanceTable, Replacer
 from support.data import icd9cm
 from support.graphs import dags, to_all, trees
 from support.large import TAXONOMIES, snomed_shaped
 
 from stream_masker import LogTaxonomic, WuPalmer
-from stream_masker.core.replacement import (
-    SIGN_DROPPED,
-    TRUNCATED,
-    Candidates,
-    Replacer,
-)
-from stream_masker.core.table import DistanceTable
 
 TOP = 1 << 64
 RULES = [

@@ -8,9 +8,8 @@ from math import sqrt
 
 import numpy as np
 import pytest
+from support.core_parts import ValueGraph
 from support.nominal import BANK, counts_of, flat_taxonomies
-
-from stream_masker.core.mechanisms.vicus import ValueGraph
 
 
 def edges_of(records, multigraph):

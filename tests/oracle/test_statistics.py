@@ -11,14 +11,14 @@ from support.graphs import taxonomies, to_all
 from support.large import TAXONOMIES
 
 from stream_masker import (
+    LogTaxonomic,
+    WuPalmer,
     distance_correlation,
     distance_covariance,
     distance_variance,
     semantic_mean,
     semantic_variance,
 )
-from stream_masker.core.distance import LogTaxonomic, WuPalmer
-from stream_masker.core.statistics import statistics
 
 MEASURES = st.sampled_from([WuPalmer, LogTaxonomic])
 
@@ -100,14 +100,6 @@ def test_covariance_variance_and_correlation(sample):
     assert distance_variance(a, d_a) ** 2 == pytest.approx(literal_covariance_squared(a, d_a, a, d_a), abs=1e-14)
     assert distance_correlation(*sample) == pytest.approx(literal_correlation(*sample), abs=1e-6)
     assert 0.0 <= distance_correlation(*sample) <= 1.0
-
-
-@given(sample=samples(taxonomies(), taxonomies()), cells=st.integers(1, 200))
-def test_blocks_of_any_size_agree(sample, cells):
-    expected = distance_covariance(*sample)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(statistics, "HELD_CELLS", cells)
-        assert distance_covariance(*sample) == pytest.approx(expected, rel=1e-9, abs=1e-9)
 
 
 def correlated(rng, first, second, rows=500):

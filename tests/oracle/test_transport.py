@@ -6,13 +6,11 @@ from itertools import product
 
 import numpy as np
 import pytest
+from support.core_parts import Batch, Column, PositionKeys
 from support.real_codes import in_force
 from support.transport_law import map_in_force, pair_likelihoods
 
-from stream_masker import SemanticTransport
-from stream_masker.core.batch import Batch, Column
-from stream_masker.core.ontology import Ontology
-from stream_masker.core.random import PositionKeys
+from stream_masker import Ontology, SemanticTransport
 
 SEED = b"a seed of many bytes"
 TAU = Ontology.from_edges([(f"c{k}", f"c{(k - 1) // 3}") for k in range(1, 40)]).taxonomy()

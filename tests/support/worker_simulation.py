@@ -33,8 +33,8 @@ PARTITIONS = 3
 RECORDS = 200
 """Records of each partition."""
 
-READS = 6_000
-"""Reads after which a worker that has not ended makes no progress."""
+READS, LOOKS = 6_000, 50_000
+"""Reads, and looks whether a transaction has ended, after which a worker that has not ended makes no progress."""
 
 
 @dataclass(eq=False)
@@ -269,6 +269,14 @@ class SimulatedTransactions:
             self.broker.prepare(transaction)
             return
         self.simulation.pending = None
+        try:
+            self.end(transaction)
+        except AssertionError as error:
+            self.simulation.failures.append(error)
+            transaction.future.set_exception(error)
+
+    def end(self, transaction: Transaction) -> None:
+        """Lose, abort or commit a transaction."""
         if self.fails(0.1):
             self.broker.lost.append(transaction)
             self.lost = True
@@ -281,6 +289,8 @@ class SimulatedTransactions:
 
     def is_stuck(self) -> bool:
         """A transaction that is given up may still end in the brokers."""
+        self.simulation.looks += 1
+        assert self.simulation.looks < LOOKS, "the worker waits for a transaction that does not end"
         self.progress()
         if not self.stuck:
             return False
@@ -312,7 +322,8 @@ class Simulation:
     def __init__(self, random: Random, *, faulty_reads: int, until_complete: bool, grouped: bool) -> None:
         self.random = random
         self.faulty_reads, self.until_complete, self.grouped = faulty_reads, until_complete, grouped
-        self.reads, self.now = 0, 0.0
+        self.reads, self.looks, self.now = 0, 0, 0.0
+        self.failures: list[AssertionError] = []
         self.stop = threading.Event()
         self.broker = SimulatedBroker(random)
         self.pending: Transaction | None = None
@@ -337,6 +348,7 @@ class Simulation:
     def run_and_check(self) -> None:
         """Run the worker to its end, and check that nothing is open and that every record was processed once."""
         self.worker.run()
+        assert self.failures == []
         assert self.pending is None
         assert all(consumer.closed for consumer in self.consumers)
         assert self.checked == {n for n, consumer in enumerate(self.consumers, 1) if consumer.callbacks}

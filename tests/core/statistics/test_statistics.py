@@ -149,3 +149,10 @@ def test_an_indefinite_matrix_is_projected_and_another_one_is_returned():
     np.testing.assert_array_equal(nearest, nearest.T)
     matrix = np.array([[0.2, 0.1], [0.1, 0.05]])
     assert nearest_psd(matrix) == (matrix, 0.0)
+
+
+@pytest.mark.parametrize("cells", [1, 7, 40])
+def test_a_covariance_in_blocks_of_any_size_is_the_same(monkeypatch, cells):
+    expected = distance_covariance(A, WuPalmer(TAU), B, WuPalmer(DAG))
+    monkeypatch.setattr("stream_masker.core.statistics.statistics.HELD_CELLS", cells)
+    assert distance_covariance(A, WuPalmer(TAU), B, WuPalmer(DAG)) == pytest.approx(expected, rel=1e-12)

@@ -44,6 +44,7 @@ PUBLIC = {
     "stream_masker.core.statistics",
     "stream_masker.errors",
     "stream_masker.frames",
+    "stream_masker.service.configuration",
 }
 """The documented modules, and the folders that export names."""
 

@@ -1,7 +1,7 @@
 """Throughput and latency of a worker through a real Kafka.
 
-``python tests/benchmarks/bench_latency.py [--batch 10000] [--load 2000] [--records 100000] [--seconds 40]
-[--shape nested|flat]``. What is not given is the configuration's default.
+``python tests/benchmarks/bench_latency.py [--batch 10000] [--load 2000] [--records 100000] [--seconds 40]``. What is
+not given is the configuration's default.
 
 A worker masks ``--records`` synthetic discharges of four partitions; its rate is measured from its first committed
 records to its last. Then events are published at half that rate, or at ``--load``, for ``--seconds``. The latency of an
@@ -23,10 +23,10 @@ from pathlib import Path
 
 import numpy as np
 from confluent_kafka import Producer
-from measuring import table
-from streaming import PARTITIONS, Stream, Watch, child, stream, stream_arguments
+from measuring import arguments, table
+from streaming import PARTITIONS, STREAM_OPTIONS, Stream, Watch, child, stream
 
-OPTIONS = {
+OPTIONS = STREAM_OPTIONS | {
     "--records": 100_000,
     "--load": {"type": float, "help": "events a second; default: half of the highest rate"},
     "--seconds": 40.0,
@@ -41,11 +41,13 @@ TICK = 0.002
 
 
 def main() -> None:
-    options = stream_arguments(__doc__, OPTIONS)
+    options = arguments(__doc__, OPTIONS)
     if options.publish:
         return publish(*options.publish)
     with stream(options) as made:
-        table("Latency", HEAD, [list(measured(made, options))])
+        table(
+            "Latency", ("records/s", "load", *(f"p{100 * q:g}, ms" for q in QUANTILES)), [list(measured(made, options))]
+        )
 
 
 def measured(made: Stream, options: argparse.Namespace) -> Iterator[float]:

@@ -12,28 +12,25 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 
-from measuring import SCRIPTS, Peer, table
-from streaming import Measured, Stream, stream, stream_arguments
+from measuring import SCRIPTS, Peer, arguments, table
+from streaming import STREAM_OPTIONS, Measured, Stream, stream
 from support.kafka_broker import JVM, LOGGER, VERSION, find, jars
 
-ORJSON = "orjson==3.11.4"
 PEERS = {
-    "loop": ("a loop by hand, in transactions", Peer("loop_stream", ("confluent-kafka==2.12.2", ORJSON))),
-    "bytewax": ("Bytewax, without transactions", Peer("bytewax_stream", ("bytewax[kafka]==0.21.1", ORJSON))),
+    "loop": ("a loop by hand, in transactions", Peer("loop_stream", ("confluent-kafka==2.12.2", "orjson==3.11.4"))),
     "quix": ("Quix Streams, exactly once", Peer("quix_stream", ("quixstreams==3.28.1",))),
 }
 KAFKA_STREAMS = (("org.apache.kafka", "kafka-streams", VERSION), LOGGER)
-HEAD = ("", "records/s", "of the loop", "processor, µs a record")
 
 
 def main() -> None:
     only = {"choices": [*PEERS, "kafka-streams"], "help": "measure only this project, the loop and one other"}
-    given = stream_arguments(__doc__, {"--records": 200_000, "--only": only})
+    given = arguments(__doc__, STREAM_OPTIONS | {"--records": 200_000, "--only": only})
     with stream(given) as made:
         measured = dict(contest(made, given))
     base = next(one.rate for name, one in measured.items() if name.startswith(PEERS["loop"][0]))
     shown = ((name, f"{rate:,.0f}", f"{rate / base:.2f}", f"{busy:.1f}") for name, (rate, busy) in measured.items())
-    table("Streams", HEAD, shown)
+    table("Streams", ("", "records/s", "of the loop", "processor, µs a record"), shown)
 
 
 def contest(made: Stream, given: argparse.Namespace) -> Iterator[tuple[str, Measured]]:

@@ -1,9 +1,8 @@
 """Processor time of the parts of a worker's pipeline, without Kafka, in µs a record.
 
-``python tests/benchmarks/bench_pipeline.py [--shape nested|flat] [--rounds 5] [--sample 20000]``. One
-thread; batches of 10,000 records of four partitions, as a worker masks them by the statistics of a sample. Prints the
-quartiles over all batches. The time of the thread hardly depends on what else runs on the machine. ``bench_peers.py``
-shows the processor time of the whole worker and of a plain copy.
+``python tests/benchmarks/bench_pipeline.py [--rounds 5]``. One thread; batches of 10,000 records of four partitions, as
+a worker masks them by the statistics of a sample. Prints the quartiles over all batches. The time of the thread hardly
+depends on what else runs on the machine. ``bench_peers.py`` shows the processor time of the whole worker.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from pathlib import Path
 import numpy as np
 import orjson
 from measuring import ResultT, arguments, table, timed
-from streaming import PARTITIONS, STREAM_OPTIONS, configured, inputs
+from streaming import PARTITIONS, configured, inputs
 
 from stream_masker.core.random import FieldKeys
 from stream_masker.pipeline.codec import DOCUMENTS, Codec
@@ -40,19 +39,16 @@ BATCH, BATCHES, SAMPLE = 10_000, 6, 20_000
 class Parts:
     """Measures the parts of the pipeline of a configuration."""
 
-    def __init__(self, configuration: Configuration, sample: int = SAMPLE) -> None:
+    def __init__(self, configuration: Configuration) -> None:
         self.times: dict[str, list[float]] = defaultdict(list)
-        events = SyntheticDischarges(configuration, seed=1).events(max(BATCH * BATCHES, sample))
-        values = [orjson.dumps(event) for event in events]
-        self.values = values[: BATCH * BATCHES]
+        events = SyntheticDischarges(configuration, seed=1).events(BATCH * BATCHES)
+        self.values = [orjson.dumps(event) for event in events]
         self.masking = Masking(configuration)
-        self.masking.restore(FileMasking(configuration).snapshot(starmap(FileEvent, enumerate(values[:sample]))))
+        self.masking.restore(FileMasking(configuration).snapshot(starmap(FileEvent, enumerate(self.values[:SAMPLE]))))
         self.topic = configuration.topics.input
         self.secret = masking_secret(configuration, self.topic)
         self.seal = topic_seal(configuration, configuration.topics.calibration)
-        pseudonyms = Pseudonyms(self.secret)
-        self.codec = Codec(self.masking.plan, pseudonyms)
-        self.treat_keys = pseudonyms.of_texts
+        self.codec = Codec(self.masking.plan, Pseudonyms(self.secret))
 
     def batches(self) -> Iterator[dict[int, Inputs]]:
         for start in range(0, len(self.values), BATCH):
@@ -72,7 +68,6 @@ class Parts:
         starts = range(0, BATCH // PARTITIONS, DOCUMENTS)
         parts = [records.part(start, start + DOCUMENTS) for records in batch.values() for start in starts]
         self.timed("of masking: read, replace, write", lambda: [*map(self.mask_part, parts)])
-        self.timed("of masking: message keys", lambda: [self.treat_keys(part.keys) for part in parts])
 
     def mask_part(self, part: Inputs) -> Sequence[bytes | None]:
         read = self.codec.read(part)
@@ -87,17 +82,17 @@ class Parts:
 
 
 def main() -> None:
-    options = arguments(__doc__, {"--shape": STREAM_OPTIONS["--shape"], "--rounds": 5, "--sample": SAMPLE})
+    options = arguments(__doc__, {"--rounds": 5})
     gc.disable()
-    parts = measured(options.shape, options.rounds, options.sample)
+    parts = measured(options.rounds)
     rows = [[part, *np.percentile(times, [25, 50, 75])] for part, times in parts.times.items()]
     table("Processor time of a worker's pipeline", ("part", "µs a record, lower quartile", "median", "upper"), rows)
 
 
-def measured(shape: str, rounds: int, sample: int) -> Parts:
-    """Return the times of all rounds but the first; ``sample``: the number of events of the statistics."""
+def measured(rounds: int) -> Parts:
+    """Return the times of all rounds but the first."""
     with tempfile.TemporaryDirectory() as name:
-        parts = Parts(configured(Path(name), "localhost:1", BATCH, shape), sample)
+        parts = Parts(configured(Path(name), "localhost:1", BATCH))
     for number in range(rounds + 1):
         for batch in parts.batches():
             parts.measure(batch)

@@ -1,6 +1,6 @@
 """Masked tables of this project beside those of other programs: what they keep, and what an attacker guesses.
 
-``python tests/benchmarks/bench_privacy.py [--only NAME]`` masks the 101,388 real discharges with two diagnoses by each
+``python tests/benchmarks/bench_privacy.py`` masks the 101,388 real discharges with two diagnoses by each
 program, each in an environment of its own from pinned versions, and prints the table. Takes some minutes.
 
 The attacker knows the method, its parameters and the original table as a whole, but not the secret. So he masks the
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from measuring import Peer, arguments, table
+from measuring import Peer, table
 from peers.tables import read_columns
 from support.data import icd9cm
 from support.real_codes import as_batch, in_force, real_pairs, statistics_of
@@ -77,12 +77,10 @@ def to_level(tau, depth):
 
 
 def main() -> None:
-    only = {"choices": [one.peer.name for one in METHODS], "help": "measure only this program beside ours"}
-    given = arguments(__doc__, {"--only": only})
-    table("Privacy", HEAD, rows([one for one in METHODS if given.only in (None, one.peer.name)]))
+    table("Privacy", HEAD, rows())
 
 
-def rows(methods: Sequence[Method]) -> Iterator[tuple[str, ...]]:
+def rows() -> Iterator[tuple[str, ...]]:
     original = real_pairs()
     for label, (kind, parameters) in OURS.items():
         taxonomies = dict.fromkeys(("principal", "secondary"), icd9cm().taxonomy())
@@ -90,7 +88,7 @@ def rows(methods: Sequence[Method]) -> Iterator[tuple[str, ...]]:
         tables = [drawn(made, original, number) for number in range(TABLES)]
         right = attacked(original, tables)
         yield f"stream-masker: {label}", *kept(original, tables[-1]), *map(shown, right), least(tables[-1]), "none"
-    for method in methods:
+    for method in METHODS:
         epsilon = matching(original[0], right[0], by_distance="exponential" in method.label) if method.matched else None
         tables = run(method, original, epsilon)
         guessed = ("no record",) * 3 if method.synthetic else tuple(map(shown, attacked(original, tables)))

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -21,7 +21,7 @@ import orjson
 import yaml
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
-from measuring import arguments, processor_seconds
+from measuring import processor_seconds
 from support.documentation import blocks
 from support.kafka_broker import running
 from support.kafka_records import done, write
@@ -37,26 +37,17 @@ SAMPLE = 20_000
 """The events whose statistics are published."""
 
 CLI = (sys.executable, "-P", "-m", "stream_masker")
-SHAPES = {"nested": "A nested event", "flat": "A flat event"}
-"""The headings of the documentation above a configuration."""
-
 STREAM_OPTIONS = {
     "--records": 500_000,
     "--batch": {"type": int, "default": 10_000, "help": "records a transaction"},
-    "--shape": {"choices": SHAPES, "default": "nested", "help": "the documentation's event and configuration"},
 }
 """The options of every benchmark of a stream."""
 
 
-def stream_arguments(text: str | None, options: Mapping[str, Any]) -> argparse.Namespace:
-    """Parse the command line of a benchmark of a stream; ``options``: further ones, or other defaults."""
-    return arguments(text, STREAM_OPTIONS | dict(options))
-
-
-def configured(folder: Path, bootstrap: str, batch: int, shape: str) -> Configuration:
-    """Write the documentation's configuration of a shape of events to ``stream-masker.yaml``."""
+def configured(folder: Path, bootstrap: str, batch: int) -> Configuration:
+    """Write the documentation's configuration of nested events to ``stream-masker.yaml``."""
     write_secret(folder, content=secrets.token_bytes(32))
-    content = yaml.safe_load(blocks("yaml", SHAPES[shape])[0].text)
+    content = yaml.safe_load(blocks("yaml", "A nested event")[0].text)
     content |= {"kafka": {"bootstrap_servers": bootstrap}, "worker": {"batch_records": batch}}
     (folder / "stream-masker.yaml").write_text(yaml.safe_dump(content))
     return load_configuration(folder / "stream-masker.yaml", {})
@@ -122,7 +113,7 @@ class Stream:
 def stream(options: argparse.Namespace) -> Iterator[Stream]:
     """Run a broker with a stream: its topics, ``options.records`` events in its input, and statistics of a sample."""
     with tempfile.TemporaryDirectory() as name, running(Path(name), heap="1g") as cluster:
-        configuration = configured(Path(name), cluster.bootstrap, options.batch, options.shape)
+        configuration = configured(Path(name), cluster.bootstrap, options.batch)
         prepare_topics(configuration, partitions=PARTITIONS)
         made, sample = Stream(Path(name), configuration), str(Path(name) / "sample.jsonl")
         made.run("produce", "--synthetic", str(SAMPLE), "--out", sample)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
-
 import orjson
 import pytest
 import yaml
 from support.documentation import ROOT, blocks, configuration_text
 from support.input_records import InputRecord, inputs
 from support.schemas import schema_validator
+from support.small_configuration import merged
 
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.records import Masked
@@ -25,19 +24,10 @@ ORIGINALS = ["I21.4", "E11.9", "E119", "Ada Example", "4711", "8222157", "401314
 def test_every_configuration_and_every_part_of_one_is_valid(block):
     given = yaml.safe_load(block.text)
     if not {"ontologies", "attributes", "fields"} <= given.keys():
-        given = overridden(yaml.safe_load(configuration_text()), given)
+        given = merged(yaml.safe_load(configuration_text()), given)
         paths = {attribute["path"] for attribute in given["attributes"].values()}
         given["fields"]["keep"] = [path for path in given["fields"]["keep"] if path not in paths]
     assert parse_configuration(given)
-
-
-def overridden(base, changes):
-    """A mapping with the values of another one, at every depth."""
-    result = deepcopy(base)
-    for key, value in changes.items():
-        both = isinstance(value, dict) and isinstance(result.get(key), dict)
-        result[key] = overridden(result[key], value) if both else value
-    return result
 
 
 def test_the_readme_shows_the_configuration_of_getting_started():

@@ -111,6 +111,11 @@ class Process:
         self.wait(lambda: "http://127.0.0.1:" in self.log, "log line with the port")
         return int(re.findall(r"http://127\.0\.0\.1:(\d+)", self.log)[0])
 
+    @property
+    def memory(self) -> int:
+        """Its resident memory in bytes."""
+        return int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
     def get(self, path: str) -> tuple[int, str]:
         """Return the HTTP status and the text of a response."""
         try:

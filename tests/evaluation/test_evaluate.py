@@ -5,11 +5,16 @@ from __future__ import annotations
 import json
 
 import pytest
-from support.file_commands import LINES, run, write
+from support.file_commands import LINES, run, write, write_configuration
 
 PRAM = ["--mechanism", "pram", "--processes", "1"]
 
 pytestmark = pytest.mark.usefixtures("few_groups")
+
+
+@pytest.fixture
+def config(tmp_path):
+    return write_configuration(tmp_path)
 
 
 @pytest.fixture

@@ -24,9 +24,7 @@ def problems(given=None, **sections):
 
 
 def minimal(**sections):
-    paths = {"principal": "diagnoses.principal.code", "secondary": "diagnoses.secondary[*].code"}
-    attributes = {name: {"path": path, "ontology": "icd"} for name, path in paths.items()}
-    return merged(small_configuration(ontologies={"icd": {"source": "icd10cm"}}, attributes=attributes), sections)
+    return merged(small_configuration("principal", "secondary"), sections)
 
 
 def nested(path, value):
@@ -76,7 +74,7 @@ def nested(path, value):
         ),
         ("topics.output", "discharges", "'discharges' is also topics.input: all topics must differ"),
         ("calibration.min_records", 200_000, "200000 is greater than window_records: use at most 100000"),
-        ("attributes.principal.ontology", "icb", "'icb' is not in ontologies: use icd; did you mean 'icd'?"),
+        ("attributes.principal.ontology", "smal", "'smal' is not in ontologies: use small; did you mean 'small'?"),
         ("groups.unit", "patient.id", "semantic_noise does not count units: remove it, or use microaggregation"),
     ],
 )
@@ -163,7 +161,7 @@ def test_all_invalid_paths_are_named():
     "kept", ["diagnoses", "diagnoses.principal", "diagnoses.principal.code", "diagnoses.principal.display", "billing"]
 )
 def test_kept_field_must_not_contain_a_masked_one(kept):
-    written = {"label": "diagnoses.principal.display", "copies": ["billing.code"]}
+    written = {"path": "diagnoses.principal.code", "label": "diagnoses.principal.display", "copies": ["billing.code"]}
     (line,) = problems(attributes={"principal": written}, fields={"keep": [kept]})
     assert line.startswith(f"fields.keep[0]: {kept!r} contains attributes.principal.")
 

@@ -14,7 +14,7 @@ from support.small_configuration import write_secret
 
 from stream_masker.errors import ServiceError
 from stream_masker.service.demo.processes import check, running
-from stream_masker.service.demo.run import demo_configuration, summary_lines
+from stream_masker.service.demo.run import demo_configuration
 
 
 @pytest.mark.exhaustive
@@ -75,25 +75,3 @@ def test_children_end_when_the_demonstration_is_killed(tmp_path):
         started.kill()
         assert started.wait() == -signal.SIGKILL
         assert b"stopping" not in log.read()
-
-
-def test_the_last_lines_say_what_is_kept_and_which_codes_moved():
-    codes = [("codes", "E11", 0.2, 0.1), ("codes", "J10.1", 0.0, 0.05), ("codes", "J11", 0, 0.01)]
-    moved = [("blocks", "J09-J18", 0.01, 0.08), *codes]
-    attribute = {"moved": [{"level": a, "concept": b, "label": "", "before": c, "now": d} for a, b, c, d in moved]}
-    measured = [{"mean_distance": 0.0, "rmse_actual": 0.28}, {"mean_distance": 0.1, "rmse_actual": 0.2}]
-    drift = {
-        "baseline": {"verdict": "act", "attributes": {"principal": attribute}},
-        "utility": {
-            "verdict": "none",
-            "attributes": dict(enumerate(measured)),
-            "pairs": [{"correlation_error": 0.0125}, {"correlation_error": 0.001}],
-        },
-    }
-    counts = {"masked": 3, "rejected": 0}
-    events, *said, kept, drifted, _ = summary_lines(counts, 12.3, ["Learned.", "Unchanged.", "Kept."], drift)
-    assert events == "Events: 3 masked, 0 rejected, in 12 s, one worker."
-    assert said == ["Learned.", "Unchanged."]
-    assert kept.startswith("Kept: correlations change by at most 0.013, and means by a distance of 0.10; codes move by")
-    assert drifted.startswith("Drift: act (find out whether patients, coding or a source have changed")
-    assert drifted.endswith("moved most: J09-J18, 1.0% -> 8.0%; J10.1, 0.0% -> 5.0%; the masks are as expected.")

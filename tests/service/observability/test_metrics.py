@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import get_args
 
 import pytest
-from exercised_metrics import ATTRIBUTES, CONCEPTS, LABEL, RecordingMetrics, calibrator_metrics, worker_metrics
+from exercised_metrics import (
+    ATTRIBUTES,
+    CONCEPTS,
+    LABEL,
+    RecordingMetrics,
+    block,
+    calibrator_metrics,
+    counts,
+    worker_metrics,
+)
 from prometheus_client import CollectorRegistry, generate_latest
+from results import result_of
 
+from stream_masker.core.batch import Distortion
 from stream_masker.core.statistics.drift import ATTRIBUTE_FIGURES
 from stream_masker.pipeline.messages import StatisticsSource
 from stream_masker.pipeline.reasons import Reason
+from stream_masker.pipeline.records import Masked, RecordOutcome, Rejected
 from stream_masker.pipeline.seal import RefusalCause
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.metrics import ALL_METRICS, METRIC_DEFINITIONS, Metrics, process_registry
-from stream_masker.service.worker.worker import TransactionOutcome
+from stream_masker.service.worker.worker import TransactionOutcome, WorkerReport
 
 
 @pytest.fixture
@@ -116,3 +129,25 @@ def test_every_label_is_bounded(exercised: RecordingMetrics) -> None:
     assert [(label, value) for label, value in labelled if value not in LABEL_VALUES[label]] == []
     assert not {value for label, value in labelled if label != "concept"} & set(CONCEPTS)
     assert {call.name for call in exercised.calls if "concept" in call.labels} <= {"smean", "drift_moved"}
+
+
+TIMES = ("_duration_seconds_sum", "_duration_seconds_bucket", "_created")
+
+
+def metrics_after(outcome: RecordOutcome, *, moved: bool = False) -> dict[tuple[str, ...], float]:
+    """All series that do not measure time, after a batch of one record; ``moved``: whether its code changes."""
+    registry, alone = CollectorRegistry(), block(0)
+    far = (Distortion(1, 1.0, 1.0),) * len(alone.distortions)
+    kept = replace(alone, masked=alone.original, unchanged=1)
+    counted = replace(alone, masked=counts(9), distortions=far, unchanged=0) if moved else kept
+    WorkerReport(Metrics(registry, "worker"), Health()).committed([result_of([outcome], [counted])], 0.1)
+    every = (sample for family in registry.collect() for sample in family.samples)
+    return {(s.name, *s.labels.values()): s.value for s in every if not s.name.endswith(TIMES)}
+
+
+def test_the_metrics_of_a_worker_tell_nothing_of_the_mask_of_a_lone_record() -> None:
+    """A counter of unchanged values would tell whether a record shows its original code."""
+    kept = metrics_after(Masked(0, b'{"code": "a11"}', b"k", [], 1))
+    assert metrics_after(Masked(0, b'{"code": "d49"}', b"k", [], 1), moved=True) == kept
+    assert metrics_after(Masked(0, None, b"k", [], 1)) != kept
+    assert metrics_after(Rejected(0, Reason.MISSING)) != kept

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import gzip
 import re
 
 import pytest
 import yaml
-from golden.hl7_messages import FOLDER, framed, masked_example, message
+from golden import examples
+from golden.hl7_messages import framed, message
 from hl7apy.consts import VALIDATION_LEVEL
 from hl7apy.parser import parse_message
 from support.file_commands import run
@@ -25,7 +25,7 @@ def split(text):
 def example(tmp_path):
     """A file with the configuration of the example, beside messages and a secret."""
     (tmp_path / "in.hl7").write_text("".join(MESSAGES), newline="")
-    content = yaml.safe_load((FOLDER / "stream-masker.yaml").read_text())
+    content = yaml.safe_load((examples.FOLDER / "hl7v2" / "stream-masker.yaml").read_text())
     write_secret(tmp_path)
     content |= {"calibration": {"min_records": 50}, "secret": {"file": "secret"}}
     (tmp_path / "messages.yaml").write_text(yaml.safe_dump(content))
@@ -58,20 +58,18 @@ def test_a_configuration_for_other_records_is_named_before_anything_is_rejected(
 
 
 def test_the_example_writes_what_it_expects(tmp_path):
-    expected = gzip.decompress((FOLDER / "expected.hl7.gz").read_bytes())
-    assert masked_example(tmp_path) == expected
+    given, expected = (examples.content("hl7v2", file, "hl7") for file in ("events", "expected"))
+    assert examples.masked("hl7v2", tmp_path, "hl7") == expected
     assert (tmp_path / "rejected.jsonl").read_bytes() == b""
     assert len(split(expected.decode())) == 300
     assert not any(word in expected.decode() for word in SECRETS)
-    given = gzip.decompress((FOLDER / "events.hl7.gz").read_bytes()).decode()
-    before, after = (re.findall(r"DG1\|\d\|\|([A-Z0-9.]+)", text) for text in (given, expected.decode()))
+    before, after = (re.findall(r"DG1\|\d\|\|([A-Z0-9.]+)", text.decode()) for text in (given, expected))
     assert len(before) == len(after) > 300
     assert sum(one != other for one, other in zip(before, after, strict=True)) > 0.4 * len(before)
 
 
 def test_masked_messages_are_valid_for_another_parser():
-    expected = split(gzip.decompress((FOLDER / "expected.hl7.gz").read_bytes()).decode())
-    for k, text in enumerate(expected[:6]):
+    for k, text in enumerate(split(examples.content("hl7v2", "expected", "hl7").decode())[:6]):
         parsed = parse_message(text, validation_level=VALIDATION_LEVEL.TOLERANT, find_groups=False)
         assert parsed.validate()
         assert parsed.msh.msh_10.to_er7() != f"M{k:05}"

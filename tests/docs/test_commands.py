@@ -16,11 +16,8 @@ from support.small_configuration import write_secret
 
 from stream_masker.cli import COMMANDS, main
 
-GROUPS = ("config", "ontology")
 ALONE = re.compile(r"((head|printf|STREAM_MASKER__\S+|stream-masker (?!topics|worker|calibrator|audit|demo)).*\n)+")
 """A block whose commands need only this package."""
-
-PAGES = [f"docs/{name}.md" for name in ("configuration", "getting-started", "methods", "ontologies")]
 
 
 def commands():
@@ -39,7 +36,7 @@ def test_every_command_exists_with_its_options():
     ours = {tuple(words[1:]) for words in found if words[:1] == ["stream-masker"]}
     assert {words[0] for words in ours} == set(COMMANDS)
     for words in ours:
-        shown = CliRunner().invoke(main, [*(words[:2] if words[0] in GROUPS else words[:1]), "--help"])
+        shown = CliRunner().invoke(main, [*(words[:2] if words[0] in ("config", "ontology") else words[:1]), "--help"])
         assert shown.exit_code == 0, words
         assert all(word.split("=")[0] in shown.output for word in words if word.startswith("--")), words
     scripts = {words[1] for words in found if words[:1] == ["python"] and words[1].endswith(".py")}
@@ -76,9 +73,9 @@ def run(tmp_path, monkeypatch):
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("page", PAGES)
-def test_the_commands_of_a_page_run(page, run):
-    shown = [block.text for block in blocks("sh", page=page) if ALONE.fullmatch(block.text)]
+@pytest.mark.parametrize("name", ["configuration", "getting-started", "methods", "ontologies"])
+def test_the_commands_of_a_page_run(name, run):
+    shown = [block.text for block in blocks("sh", page=f"docs/{name}.md") if ALONE.fullmatch(block.text)]
     assert run("".join(shown), STREAM_MASKER__CALIBRATION__MIN_RECORDS="100")
 
 

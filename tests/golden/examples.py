@@ -16,6 +16,7 @@ import yaml
 from click.testing import CliRunner
 from support.documentation import ROOT, blocks
 
+from golden import hl7_messages
 from stream_masker.cli import main
 
 FOLDER = ROOT / "examples"
@@ -44,19 +45,19 @@ def documented_configuration(name: str) -> dict[str, Any]:
     return given | {"secret": {"env": next(iter(SECRET))}}
 
 
-def content(name: str, file: str) -> bytes:
-    """The content of ``events`` or ``expected``: a JSON document a line."""
-    return gzip.decompress((FOLDER / name / f"{file}.jsonl.gz").read_bytes())
+def content(name: str, file: str, suffix: str = "jsonl") -> bytes:
+    """The content of ``events`` or ``expected``: a JSON document a line, or the messages of HL7 v2."""
+    return gzip.decompress((FOLDER / name / f"{file}.{suffix}.gz").read_bytes())
 
 
-def masked(name: str, target: Path) -> bytes:
-    """What the command of an example writes, and its exit code 0."""
+def masked(name: str, target: Path, suffix: str = "jsonl") -> bytes:
+    """What the command of an example writes. Rejections are in ``target / "rejected.jsonl"``."""
     folder = FOLDER / name
     arguments = ["mask", "-c", folder / "stream-masker.yaml", "--rejected", target / "rejected.jsonl"]
-    arguments += [folder / "events.jsonl.gz", target / "masked.jsonl"]
+    arguments += [folder / f"events.{suffix}.gz", target / f"masked.{suffix}"]
     done = CliRunner(env=SECRET).invoke(main, [str(argument) for argument in arguments])
     assert done.exit_code == 0, done.output
-    return (target / "masked.jsonl").read_bytes()
+    return (target / f"masked.{suffix}").read_bytes()
 
 
 def write() -> None:
@@ -68,8 +69,11 @@ def write() -> None:
         pack(name, "events", b"\n".join([orjson.dumps(documented_event(name)), *others]))
         with TemporaryDirectory() as output:
             pack(name, "expected", masked(name, Path(output)))
+    pack("hl7v2", "events", "".join(map(hl7_messages.message, range(300))).encode(), "hl7")
+    with TemporaryDirectory() as output:
+        pack("hl7v2", "expected", masked("hl7v2", Path(output), "hl7"), "hl7")
 
 
-def pack(name: str, file: str, text: bytes) -> None:
+def pack(name: str, file: str, text: bytes, suffix: str = "jsonl") -> None:
     """Write a gzip file; equal content gives equal bytes."""
-    (FOLDER / name / f"{file}.jsonl.gz").write_bytes(gzip.compress(text, mtime=0))
+    (FOLDER / name / f"{file}.{suffix}.gz").write_bytes(gzip.compress(text, mtime=0))

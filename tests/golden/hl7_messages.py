@@ -1,22 +1,7 @@
-"""HL7 v2 messages of the trigger events A01, A03 and A08 for tests and for the example in ``examples/hl7v2``.
-
-``PYTHONPATH=tests python -m golden.hl7_messages`` writes the files of the example again.
-"""
+"""HL7 v2 messages of the trigger events A01, A03 and A08 for tests and for the example in ``examples/hl7v2``."""
 
 from __future__ import annotations
 
-import gzip
-import os
-from pathlib import Path
-from tempfile import TemporaryDirectory
-
-from click.testing import CliRunner
-
-from stream_masker.cli import main
-
-FOLDER = Path(__file__).parents[2] / "examples" / "hl7v2"
-SECRET = "an example, not a secret"
-RECORDS = 300
 CODES = {
     "E11.9": "Type 2 diabetes mellitus without complications",
     "I10": "Essential (primary) hypertension",
@@ -51,19 +36,3 @@ def message(k: int, end: str = "\r") -> str:
 def framed(text: str) -> bytes:
     """Return a message in the frame of MLLP."""
     return b"\x0b" + text.encode() + b"\x1c\r"
-
-
-def masked_example(folder: Path) -> bytes:
-    """Mask the messages of the example. Rejections are in ``folder / "rejected.jsonl"``."""
-    arguments = ["mask", "--config", FOLDER / "stream-masker.yaml", "--rejected", folder / "rejected.jsonl"]
-    arguments += [FOLDER / "events.hl7.gz", folder / "masked.hl7"]
-    done = CliRunner().invoke(main, list(map(str, arguments)), env={**os.environ, "STREAM_MASKER_SECRET": SECRET})
-    assert done.exit_code == 0, done.output
-    return (folder / "masked.hl7").read_bytes()
-
-
-if __name__ == "__main__":
-    events = "".join(map(message, range(RECORDS))).encode()
-    (FOLDER / "events.hl7.gz").write_bytes(gzip.compress(events, mtime=0))
-    with TemporaryDirectory() as temporary:
-        (FOLDER / "expected.hl7.gz").write_bytes(gzip.compress(masked_example(Path(temporary)), mtime=0))

@@ -171,15 +171,6 @@ def test_an_error_of_the_publisher_reaches_the_caller(bench: CalibrationBench) -
     assert bench.planner.history.latest is None
 
 
-def test_the_age_of_the_version_is_shown(bench: CalibrationBench) -> None:
-    bench.shown()
-    assert bench.metric("statistics_version") == 0
-    bench.deliver(0, block(0))
-    bench.advance(0.0)
-    bench.shown(bench.messages[0].published / 1000 + 5)
-    assert bench.metric("statistics_age_seconds") == pytest.approx(5)
-
-
 def test_masked_statistics_are_left_out_without_masked_values(bench: CalibrationBench) -> None:
     bench.deliver(0, replace(block(0), masked=counts([-1] * 10)))
     bench.advance(0.0)

@@ -10,7 +10,7 @@ from stream_masker.errors import ConfigurationError
 from stream_masker.pipeline.paths import compile_path
 from stream_masker.pipeline.plan import MessagePolicy
 from stream_masker.service.configuration import parse_configuration
-from stream_masker.service.configuration.build import build_mechanism, build_plan, build_taxonomies
+from stream_masker.service.configuration.build import build_plan, build_taxonomies
 
 FILES = {
     "diseases.csv": "concept,parent,label\nDisease,,Disease\nInfection,Disease,Infection\nCholera,Infection,Cholera\n"
@@ -88,22 +88,6 @@ def test_the_plan_has_attributes_message_key_and_limits(build):
 def test_the_plan_refuses_what_it_cannot_mask_by(build, principal, sections, said):
     with pytest.raises(ConfigurationError, match=said):
         build_plan(build(principal, **sections))
-
-
-RECORDS = [{"principal": p, "secondary": [s]} for p in ("Cholera", "Injury") for s in ("Typhoid", "Infection")] * 5
-
-
-def test_the_secret_determines_the_noise_and_without_one_it_is_random(build):
-    def masked(secret):
-        built = build_mechanism(build(), secret)
-        built.learn_many(RECORDS)
-        built.calibrate()
-        return built.mask_many(RECORDS, keys=[bytes([i]) for i in range(len(RECORDS))])
-
-    once, again, other, *random = map(masked, (b"a" * 16, b"a" * 16, b"b" * 16, None, None))
-    assert once == again
-    assert once != other
-    assert random[0] != random[1]
 
 
 def fhir_bundle():

@@ -90,7 +90,6 @@ def test_semantic_noise_is_the_default_and_depends_on_the_attributes_and_the_pre
     ("section", "said"),
     [
         ({"rounding": "ceil"}, "'ceil' is not allowed with candidates='observed': few concepts"),
-        ({"preset": "paper", "candidates": "observed"}, "'ceil' is not allowed with candidates='observed': few"),
         ({"name": "rank_swapping", "algorithm": "multivariate"}, "^mechanism: .*at least two attributes"),
     ],
 )

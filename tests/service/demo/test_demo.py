@@ -42,16 +42,6 @@ def test_a_stopped_child_is_reported_with_its_log(tmp_path):
             check(tmp_path, processes)
 
 
-def test_children_import_this_package(tmp_path, monkeypatch):
-    (tmp_path / "stream_masker").mkdir()
-    (tmp_path / "stream_masker" / "__init__.py").write_text("raise SystemExit('another one')")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    with running(tmp_path, {"ontology": ["--help"]}) as processes:
-        assert processes["ontology"].wait(60) == 0
-    assert "Usage" in (tmp_path / "ontology.log").read_text()
-
-
 STARTED = """
 import sys, time
 from pathlib import Path

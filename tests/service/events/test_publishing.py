@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import io
 
-import orjson
 import pytest
 from kafka_records import mock_broker, read_all
 from support.small_configuration import small_configuration
 
 from stream_masker.errors import ConfigurationError
 from stream_masker.service.configuration import parse_configuration
-from stream_masker.service.events.publishing import paced, publish, write_events
+from stream_masker.service.events.publishing import paced, publish
 
 
 def configured(bootstrap, properties=None, **sections):
@@ -50,12 +49,6 @@ def test_records_that_cannot_be_sent_are_counted_by_cause():
 def test_records_of_schemas_are_refused():
     with pytest.raises(ConfigurationError, match="produce writes no records of schemas"):
         publish(events(1), configured("none", format={"value": "confluent"}), stream=io.StringIO())
-
-
-def test_a_file_has_the_same_events_as_a_topic(tmp_path):
-    write_events(events(50), str(tmp_path / "events.jsonl"), stream=io.StringIO())
-    written = [orjson.loads(line) for line in (tmp_path / "events.jsonl").read_bytes().splitlines()]
-    assert written == events(50)
 
 
 def test_a_rate_is_kept_and_delays_are_caught_up(monkeypatch):

@@ -52,11 +52,8 @@ def test_records_are_read_up_to_the_end() -> None:
     assert (consumer.at.topic, consumer.at.partition, consumer.at.offset) == ("t", 3, 7)
 
 
-def test_reading_ends_while_others_write() -> None:
+def test_reading_ends_while_others_write_and_waits_for_a_broker_that_does_not_answer_yet() -> None:
     assert read(FakeConsumer(records(*range(10, 20)), records(*range(20, 30)), end=25)) == list(range(10, 25))
-
-
-def test_reading_waits_for_a_broker_that_does_not_answer_yet() -> None:
     assert read(FakeConsumer([], records(1), [END], end=None)) == [1]
 
 

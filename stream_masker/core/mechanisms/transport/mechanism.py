@@ -35,12 +35,12 @@ ENOUGH, ENOUGH_SHARE = 200, 100
 in ``ENOUGH_SHARE`` of all records, and no more than one in ten."""
 
 Part: TypeAlias = Mapping[tuple[int, ...], SparseCounts]
-"""The counts of some records: of the values of each attribute j that they have, as (j,), and of pairs, as (i, j).
+"""The counts of some records, by attributes: (j,) for the values of attribute j, (i, j) for pairs of values.
 
 Scalars count once for each record, except in pairs with an array."""
 
 Groups: TypeAlias = Sequence[Mapping[str, tuple[BoolArray, float]]]
-"""Of each attribute the sensitive groups, by name: their members among the concepts, and their limits."""
+"""The sensitive groups of each attribute, by name: their members among the concepts, and their limits."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,7 +111,7 @@ class SemanticTransport(Mechanism):
     """
 
     most_values = 2_000
-    """Of how many values of an attribute, its most frequent ones, the map is."""
+    """The map is one of this number of values of each attribute: the most frequent ones."""
 
     name = "semantic_transport"
     snapshot_format = FORMAT

@@ -26,6 +26,9 @@ PACKAGE = ROOT / "stream_masker"
 EXAMPLE = ROOT / "tests" / "service" / "configuration" / "example.yaml"
 MARK = re.compile(r"<!-- generated: ([a-z0-9-]+) -->")
 INLINE_CODE = re.compile(r"<code>[^<]*</code>")
+BAR = re.compile(r"(`[^`]*`)|\|")
+"""Code in Markdown, which is the group, or a bar outside of it."""
+
 HYPHENATED = re.compile(r"(?<![^\s>])[^\s<>]{0,39}-[^\s<>]{0,39}(?![^\s<])")
 """Words with a hyphen that fit the width of a telephone."""
 
@@ -50,7 +53,12 @@ def filled(text: str) -> str:
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return a Markdown table."""
     lines = [head, ["---"] * len(head), *rows]
-    return "".join(f"| {' | '.join(cell.replace('|', '&#124;') for cell in cells)} |\n" for cells in lines)
+    return "".join(f"| {' | '.join(map(_cell, cells))} |\n" for cells in lines)
+
+
+def _cell(text: str) -> str:
+    """Escape what would end a cell, except in code, where it does not."""
+    return BAR.sub(lambda found: found[1] or "&#124;", text)
 
 
 # Configuration
@@ -84,12 +92,13 @@ def _mechanism(section: Schema, schema: Schema) -> str:
 def _section(name: str, given: Schema, schema: Schema) -> str:
     head = f"### `{name}` {{ #{name} }}\n\n"
     if name == "mechanism":
-        return f"{head}{_described(given)}. See [the parameters of each mechanism](#mechanism-parameters).\n"
+        return f"{head}{_described(given)} See [the parameters of each mechanism](#mechanism-parameters).\n"
     if "additionalProperties" in given and "$ref" not in given:
-        return head + f"{_described(given)}.\n\n" + _alternatives(given["additionalProperties"], schema)
+        return head + f"{_described(given)}\n\n" + _alternatives(given["additionalProperties"], schema)
     section = _resolved(given, schema)
     if "properties" not in section:
-        return head + table(("type", "default", "meaning"), [_value(given, schema)])
+        required = name in schema["required"]
+        return head + table(("type", "default", "meaning"), [_value(given, schema, required=required)])
     return head + f"{_described(section)}\n\n" + _keys(section["properties"], section, schema)
 
 

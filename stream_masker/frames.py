@@ -52,8 +52,8 @@ def mask_frame(
     * ``context``: columns of ``keep`` whose relation to the codes is preserved, and which the promise takes as known,
       such as sex and age; the most important first. A mapping to their texts, or to the ascending bounds of bands of
       numbers: ``{"sex": ["F", "M"], "age": [18, 45, 65]}``.
-    * ``unknown``: a code without a concept is an error (``reject``), becomes its longest known prefix (``ancestor``; an
-      error if there is none), or becomes a missing value (``suppress``).
+    * ``unknown``: a code without a concept is an error (``reject``), is masked like its longest known prefix
+      (``ancestor``; an error if there is none), or becomes a missing value (``suppress``).
     * ``seed``: the secret from which the noise derives, of at least 16 bytes.
 
     Warns with UnchangedWarning if masking leaves most rows as they were.

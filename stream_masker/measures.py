@@ -32,9 +32,9 @@ def measure_utility(mechanism: Mechanism, original: Records, masked: Records) ->
     * ``original``, ``masked``: n ≥ 1 records before and after masking, in the same order, as sequences of records or
       as tables.
 
-    ``expected`` is the drift of the masks from those that the statistics in force make of the same records once more,
-    and ``verdict`` its verdict: ``none``, ``watch`` beyond chance, ``act`` far beyond; None for mechanisms that mask
-    groups. ``rmse_target`` is 0, because masked records do not tell the noise that was drawn. Raises ParameterError for
+    ``expected`` says by how much the masks differ from new masks of the same records with the statistics in force, and
+    ``verdict`` whether that can be chance: ``none``, ``watch`` or ``act``; None for mechanisms that mask groups.
+    ``rmse_target`` is 0, because masked records do not tell the noise that was drawn. Raises ParameterError for
     different numbers of records, UnknownConceptError for a value that is no concept, and StatisticsError if an
     attribute has no value.
     """
@@ -60,10 +60,10 @@ def measure_drift(before: Statistics | Mechanism, now: Mechanism) -> Drift:
     * ``now``: a calibrated mechanism. ``before``: the statistics of an earlier calibration, or a mechanism that has
       them, such as one that has restored a snapshot.
 
-    The result has a ``verdict``: ``none`` within what random samples of one law differ by, ``watch`` beyond it, ``act``
-    from the sizes on at which practice acts. ``attributes[name]`` and ``pairs[a, b]`` have the figures, each with its
-    null band and a verdict, and the blocks and codes that moved most. There are no pairs if ``now`` has only restored
-    a snapshot. Raises StatisticsError for different attributes or taxonomies.
+    The result has a ``verdict``: ``none`` if the difference can be chance, ``watch`` if it cannot, ``act`` if it is
+    also large (``core.statistics.drift``). ``attributes[name]`` and ``pairs[a, b]`` have the figures, each with its
+    null band and a verdict, and the blocks and codes that moved most. There are no pairs if ``now`` has only restored a
+    snapshot. Raises StatisticsError for different attributes or taxonomies.
     """
     if not isinstance(now, Mechanism):
         raise ParameterError(f"now is of type {type(now).__name__}: use a calibrated mechanism")

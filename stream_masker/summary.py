@@ -20,7 +20,7 @@ MAX_UNCHANGED, NOTABLE = 0.5, 0.05
 another mechanism's chance of the best guess is when it is named."""
 
 ATTACKER = "An attacker who knows all frequencies of codes and pairs, but not the secret,"
-"""Whom the first sentence is about: he knows the law of the statistics, and no whole events."""
+"""The attacker of the first sentence, who knows the distribution that the statistics hold, but no whole events."""
 
 
 def three_sentences(

@@ -87,7 +87,7 @@ NOW = [
     _number("Lag", "Uncommitted records.", aggregated("sum", LAG), (THRESHOLDS["lag"], "orange")),
     _number(
         "Age of the statistics",
-        "Of the oldest version in use.",
+        "Time since the oldest version in use was published.",
         aggregated("max", "statistics_age_seconds"),
         (THRESHOLDS["staleSeconds"], "orange"),
         unit=SECONDS,
@@ -103,13 +103,13 @@ NOW = [
 PROBLEMS = [
     _table(
         "Alerts that fire",
-        "Their sections in the documentation say what to do.",
+        "The page Operations of the documentation says what to do.",
         ("alertname", "severity", "attribute", "component", "job"),
         firing=f"max by (alertname, severity, attribute, component, job) ({FIRING})",
     ),
     _table(
-        "Reasons of processes",
-        "Why processes are not ready; /readyz says more.",
+        "Why processes are not ready",
+        "/readyz of a process says more.",
         ("instance", "component"),
         not_ready=f"{aggregated('max', 'not_ready_because', 'instance', 'component')} > 0",
     ),
@@ -171,20 +171,20 @@ PROTECTION = [
 MOVES = [
     _gauge(
         "Verdict",
-        "0 none: by chance. 1 watch: beyond chance. 2 act: as great as practice acts on.",
+        "0 none: by chance. 1 watch: beyond chance. 2 act: find the cause.",
         *("drift_verdict", "against"),
         limits=[(1, "orange"), (2, "red")],
     ),
     _table(
         "Codes and blocks that moved most",
-        "By how much their share differs from the baseline. Those of few records are left out.",
+        "By how much their share differs from the baseline. What few records have is left out.",
         MOVED,
         SHARE,
         moved=aggregated("max", "drift_moved", *MOVED),
     ),
     _lines(
         "Figures beyond chance",
-        "Figures as multiples of the limit that they exceed only by chance; expected: of masks.",
+        "A measure of drift divided by its limit: above 1, it is beyond chance. expected: of masks.",
         {"{{attribute}} {{figure}} {{against}}": BEYOND},
         limits=[(1, "orange")],
         width=COLUMNS,
@@ -194,7 +194,7 @@ MOVES = [
 MASKING = [
     _table(
         "sMean",
-        "The semantic mean, with its label. It is left out if few records are in its class.",
+        "The mean code, with its label. It is left out if few records have it.",
         MEANS,
         means=aggregated("max", "smean", *MEANS),
     ),
@@ -202,7 +202,7 @@ MASKING = [
     _gauge("sdCor", "Semantic distance correlation.", "sdcor", *PAIR),
     _gauge("sdCov", "Semantic distance covariance, and sdVar.", "sdcov", *PAIR),
     _gauge(
-        "Masks against the expected ones",
+        "Masks against what the statistics predict",
         "Distance of the sMeans, and differences of sVar and sdCor.",
         *("drift", "attribute", "figure"),
         against="expected",

@@ -27,8 +27,8 @@ def check(config: Path, events: str) -> None:
     """Check the configuration.
 
     Checks the file, the environment's overrides, ontologies, mapping files, the mechanism's parameters and librdkafka's
-    properties. Prints the ids of the secret and of the keys of the internal topics, which are the same for all
-    processes. A missing secret is only a warning, because this need not be the machine that masks.
+    properties. Prints the id of the secret, which must be the same for all processes. A missing secret is only a
+    warning, because this need not be the machine that masks.
 
     With --events, prints a line for each field of the first 10,000 events: its path, the share of events that have it,
     and its treatment; then the rejections by reason, and how often an attacker guesses a code right. Values are not

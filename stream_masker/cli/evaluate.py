@@ -47,7 +47,7 @@ CORES = os.cpu_count() or 1
 @click.option("--min-correlation", "correlation", type=SHARE, help="Limit: the least share of a pair's sdCor kept.")
 @click.option("-o", "--output", default="evaluation.html", show_default=True, metavar="FILE", help="The report.")
 @click.option("--records", type=click.IntRange(0), default=2_000, show_default=True, help="Size of the sample; 0: all.")
-@click.option("--processes", type=click.IntRange(1), default=CORES, show_default="one per core", help="How many.")
+@click.option("--processes", type=click.IntRange(1), default=CORES, show_default="one per core", help="Their number.")
 @click.argument("source", default=STANDARD_STREAM, metavar="[FILE]")
 def command(
     config: Path,

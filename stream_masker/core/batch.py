@@ -78,8 +78,8 @@ class Column:
 class Batch:
     """n records with p attributes, in the order of those of the mechanism.
 
-    units: (n,) int64, the unit that each record is of, such as a person; k-anonymity counts units. None if each record
-    is a unit of its own.
+    units: (n,) int64, the unit that each record belongs to, such as a person; k-anonymity counts units. None if each
+    record is a unit of its own.
     slots: (n,) int64, the slot of each record's noise key (``core.statistics.counts``), by which counts tell how many
     different noise keys a value has; None if no noise key is known.
     context: (n,) int64, the number of each record's context (``core.context``); None if there is no context.
@@ -97,7 +97,7 @@ class Batch:
         return self.size if self.units is None else len(np.unique(self.units))
 
     def rows(self) -> tuple[list[NDArray[np.int32]], NDArray[np.int64]]:
-        """Return the rows that counts are of (``statistics.counts.Counts``): (r,) int32 codes of each attribute,
+        """Return the rows that are counted (``statistics.counts.Counts``): (r,) int32 codes of each attribute,
         ``ABSENT`` for no value, and (r,) int64, the index of the record of each row."""
         every, arrays = np.arange(self.size), [column for column in self.columns if column.is_array]
         if not arrays:

@@ -84,7 +84,7 @@ class RecordMasker:
     def set_styles(self, learned: Mapping[str, Style]) -> None:
         """Set the learned styles of a statistics version, by attribute; at first there are none.
 
-        An attribute without a configured or learned style is written as its ontology's ids.
+        An attribute without a style is written as its ontology's ids.
         """
         self._codec.set_styles([learned.get(attribute.name, CANONICAL) for attribute in self._plan.attributes])
 

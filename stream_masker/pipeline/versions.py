@@ -29,8 +29,8 @@ COMPARISONS: Final = 3
 def shown(exact: Statistics, taxonomies: Taxonomies, least: int) -> Statistics:
     """Return statistics as people may see them: without counts of single concepts, and without shares of few values.
 
-    ``least``: the number of values of which people may know. sMean is an empty text if fewer values are of it or below
-    it. Figures of a whole window, such as sVar, are exact.
+    ``least``: the number of values of which people may know. sMean is an empty text if fewer values are equal to it or
+    below it. Figures of a whole window, such as sVar, are exact.
     """
     means = {}
     for name, values in exact.values.items():

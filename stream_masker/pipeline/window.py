@@ -55,7 +55,7 @@ class Window:
 
     @cached_property
     def total(self) -> Block:
-        """The sum of the blocks. Its place has no meaning."""
+        """The sum of the blocks; its topic, partition and offsets mean nothing."""
         return merge_blocks(self.blocks)
 
 

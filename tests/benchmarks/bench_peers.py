@@ -16,8 +16,10 @@ from measuring import SCRIPTS, Peer, arguments, table
 from streaming import STREAM_OPTIONS, Measured, Stream, stream
 from support.kafka_broker import JVM, LOGGER, VERSION, find, jars
 
+ORJSON = "orjson==3.11.4"
 PEERS = {
-    "loop": ("a loop by hand, in transactions", Peer("loop_stream", ("confluent-kafka==2.12.2", "orjson==3.11.4"))),
+    "loop": ("a loop by hand, in transactions", Peer("loop_stream", ("confluent-kafka==2.12.2", ORJSON))),
+    "bytewax": ("Bytewax, without transactions", Peer("bytewax_stream", ("bytewax[kafka]==0.21.1", ORJSON))),
     "quix": ("Quix Streams, exactly once", Peer("quix_stream", ("quixstreams==3.28.1",))),
 }
 KAFKA_STREAMS = (("org.apache.kafka", "kafka-streams", VERSION), LOGGER)

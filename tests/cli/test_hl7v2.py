@@ -10,7 +10,7 @@ from golden import examples
 from golden.hl7_messages import framed, message
 from hl7apy.consts import VALIDATION_LEVEL
 from hl7apy.parser import parse_message
-from support.file_commands import run
+from support.file_commands import changed, run
 from support.small_configuration import write_secret
 
 MESSAGES = [message(k) + "NTE|1||a note\r" for k in range(60)]
@@ -55,6 +55,14 @@ def test_a_configuration_for_other_records_is_named_before_anything_is_rejected(
     (tmp_path / "in.jsonl").write_text('{"a": 1}\n')
     done = run("mask", "-c", example, tmp_path / "in.jsonl", tmp_path / "out.hl7", code=1)
     assert "has no HL7 v2 messages" in done.stderr
+
+
+def test_fields_that_are_kept_with_all_their_components_are_warned_about(tmp_path, example):
+    check = ("config", "check", "-c", example, "--events", tmp_path / "in.hl7")
+    assert "warning" not in run(*check).output
+    with changed(example) as content:
+        content["fields"]["keep"] += ["PV1.3"]
+    assert re.findall(r"warning: (\S+)", run(*check).output) == ["PV1[*].3[*]"]
 
 
 def test_the_example_writes_what_it_expects(tmp_path):

@@ -52,6 +52,8 @@ def test_references_still_resolve_and_are_typed():
     for before, after in zip(ORIGINAL[1:], MASKED[1:], strict=True):
         urls = {entry["fullUrl"]: entry["resource"] for entry in after["entry"]}
         assert all(url == f"urn:uuid:{one['id']}" for url, one in urls.items())
+        requests = [entry["request"] for entry in after["entry"]]
+        assert requests == [{"method": "POST", "url": one["resourceType"]} for one in urls.values()]
         references = [value for name, value in named_scalars(after) if name == "reference"]
         assert all(REFERENCE.fullmatch(reference) for reference in references)
         assert all(one in urls or one.startswith(("Practitioner/", "Practitioner?identifier=")) for one in references)

@@ -135,7 +135,7 @@ class Mechanism(ABC):
 
     @property
     def promise(self) -> float | None:
-        """The posterior that no value exceeds given any masked record, unless it did before; None for no promise."""
+        """The greatest probability of a value given any masked record, unless it is more frequent; None: no promise."""
         return None
 
     @property
@@ -275,8 +275,8 @@ class Mechanism(ABC):
     def channel(self, attribute: str, value: str) -> dict[str, float]:
         """Return the transition probabilities P(a* | a) of one value of an attribute, by concept id.
 
-        They include the value itself, are averaged over the window's law of the record's other values, and sum to 1.
-        Other concepts of probability 0 are left out.
+        They include the value itself, are averaged over the records of the window with this value, and sum to 1. Other
+        concepts of probability 0 are left out.
 
         Raises ParameterError for an unknown attribute, UnknownConceptError for an unknown value, and StatisticsError
         without statistics, or if the probabilities depend on counts that this object does not have (see ``risk``).
@@ -291,7 +291,7 @@ class Mechanism(ABC):
         return dict(zip(tau.decode(np.array(list(row))), row.values(), strict=True))
 
     def risk(self, *, draws: int = 1000) -> Risk:
-        """Return the disclosure risk of the statistics in force, with the window's law as the attacker's prior.
+        """Return the disclosure risk of the statistics in force. The attacker knows the distribution of the window.
 
         ``draws``: the number of records drawn for what all masks of a record tell, where that is not exact.
 

@@ -1,8 +1,7 @@
 """Utility: what masking preserves, by the metrics of 2017, section 5, from statistics before and after masking.
 
-Masking moves means, dispersions and correlations by design. So the masks are also compared with those that the
-mechanism makes of such records with the statistics of the window. What drifts from these beyond chance is worse than
-the statistics explain.
+Masking moves means, dispersions and correlations by design. So the masks are also compared with the masks that the
+mechanism would draw with the statistics of the window. A difference beyond chance means that something else is wrong.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Two windows of an attribute: how much they differ, and how much random divisions of the same values would."""
+"""Two windows of an attribute: how much they differ, and how much two random samples of the same values would."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """The configuration: one YAML file with environment overrides, validated at start.
 
-``loading`` turns a file into a ``Configuration``: environment variables override it, the model (``model``, of the
-sections in ``service`` and ``masking``, on ``base``) validates each value, and ``loading``, with ``paths``, values
-against each other. ``errors`` writes what is wrong. ``build`` makes the pipeline's objects from a configuration, and
-``secret`` reads the secret.
+* ``model``: the sections and keys, which validate each value. ``service`` and ``masking`` have the sections, ``base``
+  their types.
+* ``loading``: reads the file and the environment, and validates values against each other. ``paths``: field paths.
+* ``errors``: what is wrong, for people. ``build``: the pipeline's objects of a configuration. ``secret``: the secret.
 
 To add a key, add a field to its section and regenerate the schema: ``python -m stream_masker.service.configuration >
 schemas/configuration.schema.json``.

@@ -135,6 +135,7 @@ class FormatSection(Section):
     """The format of message keys: bytes (`plain`), or the Confluent wire format (`confluent`). Only `message.key:
     pseudonymize` depends on it: it replaces the texts and numbers in a key."""
     registry: RegistrySection = RegistrySection()
+    """The schema registry. Only for `confluent`."""
 
 
 class PublicationSection(Section):

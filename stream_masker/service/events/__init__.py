@@ -1,4 +1,4 @@
-"""Events for the input topic: read from files, or synthetic.
+"""Synthetic events for the input topic.
 
-``publishing`` sends the events of a file, or those that ``synthetic`` makes of the codes that ``codes`` draws.
+``codes`` draws codes, ``synthetic`` makes events of them, and ``publishing`` publishes these or writes them to a file.
 """

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from stream_masker.pipeline.fhir import BUNDLE
+from stream_masker.pipeline.hl7v2 import kept_paths
 from stream_masker.pipeline.paths import JsonValue, NameStep, Step, selects
 from stream_masker.pipeline.plan import Plan, policy
 
@@ -22,6 +23,9 @@ _WORDS: Final = {
     "drop": DROPPED,
 }
 """What each list of ``fields`` does."""
+
+_ALWAYS_KEPT: Final = {path.text for path in kept_paths(())}
+"""The fields of HL7 v2 that a valid message needs, whatever the configuration says."""
 
 _DROPS_CONTAINERS: Final = {_WORDS[key] for key in ("pseudonymize", "generalize", "shift")}
 
@@ -98,7 +102,7 @@ def field_lines(plan: Plan, events: Sequence[JsonValue]) -> Iterator[str]:
     """
     rules = _rules(plan)
     words: dict[str, Counter[str]] = {}
-    having, met, kept_whole = Counter[str](), set[str](), dict[str, None]()
+    having, met, kept_whole = Counter[str](), set[str](), dict[str, str]()
     for event in events:
         seen = set()
         for path, value, rule in _places(event, rules, "" if plan.fhir is None else BUNDLE):
@@ -106,8 +110,8 @@ def field_lines(plan: Plan, events: Sequence[JsonValue]) -> Iterator[str]:
             if not (isinstance(value, dict | list) and value):
                 words.setdefault(path, Counter())[rule.words] += 1
                 seen.add(path)
-            elif isinstance(value, dict) and rule.words == KEPT and rule.text:
-                kept_whole[path] = None
+            elif isinstance(value, dict) and rule.words == KEPT and rule.text and value.keys() != {"1"}:
+                kept_whole[path] = rule.text  # a field of HL7 v2 with one component is no object
         having.update(seen)
     width = max(map(len, words), default=0)
     for path, found in words.items():
@@ -117,6 +121,6 @@ def field_lines(plan: Plan, events: Sequence[JsonValue]) -> Iterator[str]:
         if text not in met:
             yield f"{text:{width}}    0.0%  configured, but no event has it"
     within = tuple(f"{path}{mark}" for path in kept_whole for mark in ".[")
-    for path in kept_whole:
-        if not path.startswith(within):
+    for path, text in kept_whole.items():
+        if text not in _ALWAYS_KEPT and not path.startswith(within):
             yield f"warning: {path} is an object that is kept with all that producers write in it: list its fields"

@@ -52,7 +52,7 @@ class Limits:
 
 
 def to_inputs(messages: Sequence[Message], masker: RecordMasker) -> Inputs:
-    """Convert messages that ``bytes_of`` has read to columns for the record masker; their headers if it reads them."""
+    """Convert messages that ``bytes_of`` has read to columns for the record masker, with headers if it needs them."""
     return Inputs(
         offsets=[message.offset() for message in messages],
         values=[message.value() for message in messages],

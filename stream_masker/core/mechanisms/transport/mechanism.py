@@ -35,12 +35,12 @@ ENOUGH, ENOUGH_SHARE = 200, 100
 in ``ENOUGH_SHARE`` of all records, and no more than one in ten."""
 
 Part: TypeAlias = Mapping[tuple[int, ...], SparseCounts]
-"""The counts of some records: of the values of each attribute j that they have, as (j,), and of pairs, as (i, j).
+"""The counts of some records, by attributes: (j,) for the values of attribute j, (i, j) for pairs of values.
 
 Scalars count once for each record, except in pairs with an array."""
 
 Groups: TypeAlias = Sequence[Mapping[str, tuple[BoolArray, float]]]
-"""Of each attribute the sensitive groups, by name: their members among the concepts, and their limits."""
+"""The sensitive groups of each attribute, by name: their members among the concepts, and their limits."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,62 +56,62 @@ class TransportParameters(Parameters):
     )
     certainty: float = parameter(
         0.5,
-        "The greatest probability of a value given any masked record, for everybody who knows all but the secret and "
-        "whose prior is the window's law; a value that is more frequent may stay so. From 0.01 to 1, which promises "
-        "nothing.",
+        "The greatest probability of a code in the eyes of an attacker who sees a masked record, and knows the "
+        "distribution of the window and everything else but the secret. A code that is more frequent in the window may "
+        "be as probable as it is frequent. From 0.01 to 1, which promises nothing.",
         ge=0.01,
         le=1.0,
     )
     least: int = parameter(
         2,
-        "Of how many different noise keys, such as patients, or of records without a noise key, a tuple must be in the "
-        "window to be written as such; rarer ones spread within their blocks. At least 1.",
+        "The least number of patients (different noise keys; records, if the noise key is `position`) of a pair of "
+        "codes: the share of a rarer pair spreads over the pairs of the same two blocks. At least 1.",
         ge=1,
         le=1_000_000,
     )
     sensitive: Mapping[str, Any] | None = parameter(
         None,
-        "The same for groups of concepts: a limit by the name of a built-in list (`hiv`, `mental_disorders`, "
-        "`substance_use`, `pregnancy_and_abortion`, `sexually_transmitted_infections`, `abuse`), or its `limit` and "
-        "`roots` by a name of one's own.",
+        "The same as `certainty` for groups of concepts. The key is the name of a built-in list (`hiv`, "
+        "`mental_disorders`, `substance_use`, `pregnancy_and_abortion`, `sexually_transmitted_infections`, `abuse`), "
+        "and the value its limit. Or the key is a name of your own, and the value has the group's `limit` and `roots`.",
     )
     context: ContextChoice | None = parameter(
         None,
         "Fields that stay in the record and whose relation to the codes is kept, such as sex and an age band, by path. "
-        "Of each the texts that can occur, or the ascending bounds of bands of numbers; other and missing values are "
-        "one more kind. A field is read as it is released: it must be kept, or generalized.",
+        "The value is the list of texts that can occur, or the ascending bounds of bands of numbers; all other values "
+        "count as one. A field must be kept or generalized, because its masked value counts.",
     )
 
 
 class SemanticTransport(Mechanism):
-    """Moves records by a random map that keeps the law of the window, and promises something about every record.
+    """Replaces codes at random by others so that their joint distribution stays, with a promise about every record.
 
     The attacker knows the mechanism, its parameters, the published version, how often every code and every linked pair
     of codes occurs in the window, and every masked record with its context; not the secret. For every masked record t
     that can be written, every attribute and every value x, P(x | t) ≤ max(``certainty``, P(x)), and the same for groups
     of concepts (``sensitive``). The chapter of a code is not hidden: masks that keep the meaning mostly stay in it.
-    The promise is one for each event. Its law takes elements of arrays, and their number, for independent given the
-    root: what their number tells, or what they tell together, is not promised.
+    Each masked record is judged by itself. Elements of arrays, and their number, are taken as independent given the
+    root (below): the promise does not cover what their number tells, or what they tell together.
 
-    * One or two attributes without arrays: the law of values, or of pairs, is kept in expectation.
-    * Otherwise the first attribute that is no array is the root. It keeps its law, and each other attribute its law
-      with the root. Elements of arrays, and further attributes, move as far as these laws force them to.
-    * An absent value stays absent. Records with the same attributes have maps of their own, and the promise holds
-      among them, where there are at least 200 of them and one in a hundred (of 2,000 records or fewer, one in ten).
-      Records with rarer patterns are masked independently of their codes. With more than 12 attributes it is not
-      told apart what is missing, and nothing is promised.
+    * One or two attributes without arrays: the distribution of values, or of pairs, is kept in expectation.
+    * Otherwise the first attribute that is no array is the root. It keeps its distribution, and each other attribute
+      its joint distribution with the root, and moves as far as these distributions force it to.
+    * An absent value stays absent. The records that have the same attributes get a map of their own, and the promise
+      holds among them, if they are at least 200 and 1 % of the window (10 %, if the window has at most 2,000 records).
+      The masks of records with rarer patterns do not depend on their codes. With more than 12 attributes, patterns are
+      not distinguished, and nothing is promised.
     * A value that is not among the window's 2,000 most frequent ones is masked as the nearest of them.
-    * Fields that are ``context`` stay in the record. Each context with enough records has maps of its own. The others
-      have those of all records, restricted to the codes that occur in them where these are enough.
-    * Tuples of fewer patients (different noise keys) than ``least`` spread within their blocks, so that a written
-      tuple is no proof of one of the window.
+    * Fields that are ``context`` stay in the record. Each context with enough records has a map of its own. The others
+      share the map of all records, restricted to the codes that occur in them if these are enough.
+    * A pair of codes of fewer patients (different noise keys) than ``least`` spreads over the pairs of the same blocks.
+      So a written pair does not prove that the window has it.
 
     α·sdVar is the mean squared distance that is asked for. Values move farther where the promise needs it, and less
     where the window does not allow as much.
     """
 
     most_values = 2_000
-    """Of how many values of an attribute, its most frequent ones, the map is."""
+    """The map is one of this number of values of each attribute: the most frequent ones."""
 
     name = "semantic_transport"
     snapshot_format = FORMAT

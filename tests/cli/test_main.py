@@ -130,7 +130,7 @@ def here(tmp_path, config, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(worker, "run_worker", logging_process)
     monkeypatch.setattr(process, "run_calibrator", logging_process)
-    monkeypatch.setattr(demonstration, "run_demo", lambda console, **_: demonstrated(console))
+    monkeypatch.setattr(demonstration, "run_demo", lambda console, *_, **__: demonstrated(console))
     handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     yield tmp_path
     for number, handler in handlers.items():

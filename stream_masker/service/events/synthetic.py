@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache, partial
 from itertools import count, islice, pairwise
 from typing import Any, NamedTuple
@@ -16,25 +16,6 @@ from stream_masker.service.configuration.build import build_taxonomies
 from stream_masker.service.configuration.model import Configuration
 from stream_masker.service.configuration.paths import POSITION, ConfiguredPaths
 from stream_masker.service.events.codes import CompanionCodes, Popularity
-
-NESTED_EVENTS: Mapping[str, Any] = {
-    "ontologies": {"icd": {"source": "icd10cm"}},
-    "attributes": {
-        "principal": {
-            "path": "diagnoses.principal.code",
-            "label": "diagnoses.principal.display",
-            "ontology": "icd",
-        },
-        "secondary": {
-            "path": "diagnoses.secondary[*].code",
-            "label": "diagnoses.secondary[*].display",
-            "ontology": "icd",
-        },
-    },
-    "fields": {"keep": ["encounter_id", "age", "sex", "stay_days"], "pseudonymize": ["patient.id"], "unlisted": "drop"},
-    "noise_key": "patient.id",
-}
-"""The configuration of the events that `config init` shows and the demonstration generates."""
 
 BLOCK_EVENTS = 8_192
 """The number of events that are generated together."""
@@ -88,10 +69,7 @@ class SyntheticDischarges:
         popularity = cache(partial(Popularity, rng=rng))
         self._codes = [popularity(taxonomies[name]) for name in names]
         self._companions = [CompanionCodes(self._codes[0], codes, rng=rng) for codes in self._codes[1:]]
-        self._texts = [
-            [np.array(texts, dtype=object) for texts in (taxonomies[name].ids, taxonomies[name].labels)]
-            for name in names
-        ]
+        self._texts = [(taxonomies[name].ids, taxonomies[name].labels) for name in names]
         self._columns: list[Column] = []
         for name, (path, label, copies) in places.items():
             self._columns += [Column(each, names.index(name)) for each in (path, *copies)]
@@ -140,7 +118,9 @@ class SyntheticDischarges:
         columns = []
         for column in self._columns:
             i = column.attribute
-            values = self._texts[i][column.labels][self._codes[i].positions[drawn[i]]].tolist()
+            positions, places = np.unique(self._codes[i].positions[drawn[i]], return_inverse=True)
+            texts = [self._texts[i][column.labels][position] for position in positions.tolist()]
+            values = [texts[place] for place in places.tolist()]
             columns.append([values[start:end] for start, end in bounds] if self._is_array[i] else values)
         return columns
 

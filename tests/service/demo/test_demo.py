@@ -8,13 +8,12 @@ import signal
 import subprocess
 import sys
 
-import orjson
 import pytest
 from support.small_configuration import write_secret
 
 from stream_masker.errors import ServiceError
-from stream_masker.service.demo.processes import check, running
-from stream_masker.service.demo.run import demo_configuration, summary_lines
+from stream_masker.service.demo.processes import Processes, demo_configuration
+from stream_masker.service.demo.run import summary_lines
 
 
 @pytest.mark.exhaustive
@@ -35,39 +34,31 @@ def test_the_demonstration_masks_all_events_and_ends_with_six_sentences():
     assert "config init" in following
 
 
-def test_a_stopped_child_is_reported_with_its_log(tmp_path):
-    with running(tmp_path, {"worker": ["--config", str(tmp_path / "none.yaml")]}) as processes:
-        processes["worker"].wait(60)
-        with pytest.raises(ServiceError, match=r"worker stopped with exit code 2: .*none\.yaml"):
-            check(tmp_path, processes)
-
-
-def test_children_import_this_package(tmp_path, monkeypatch):
-    (tmp_path / "stream_masker").mkdir()
-    (tmp_path / "stream_masker" / "__init__.py").write_text("raise SystemExit('another one')")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    with running(tmp_path, {"ontology": ["--help"]}) as processes:
-        assert processes["ontology"].wait(60) == 0
-    assert "Usage" in (tmp_path / "ontology.log").read_text()
+def test_a_stopped_process_and_a_stall_are_reported_with_logs(tmp_path):
+    with Processes(tmp_path) as processes:
+        processes.start("worker").wait(60)
+        with pytest.raises(ServiceError, match=r"worker stopped with exit code 2: .*stream-masker\.yaml"):
+            processes.check()
+        assert "has stood still for 120 s; start it again. worker: Error: " in str(processes.stalled(120))
 
 
 STARTED = """
 import sys, time
 from pathlib import Path
-from stream_masker.service.demo.processes import running
-with running(Path(sys.argv[1]), {"calibrator": ["--config", sys.argv[2], "--http-port", "0"]}):
+from stream_masker.service.demo.processes import Processes
+with Processes(Path(sys.argv[1])) as processes:
+    processes.start("calibrator")
     time.sleep(600)
 """
 
 
-def test_children_end_when_the_demonstration_is_killed(tmp_path):
-    """The log of the child is a named pipe, which ends with the last process that writes to it."""
+def test_processes_end_when_the_demonstration_is_killed(tmp_path):
+    """The log of the process is a named pipe, which ends with the last process that writes to it."""
     write_secret(tmp_path, content=bytes(range(32)))
     configuration = demo_configuration("127.0.0.1:1", 1_000, "semantic_noise")
-    (tmp_path / "stream-masker.yaml").write_text(orjson.dumps(configuration).decode())
+    (tmp_path / "stream-masker.yaml").write_text(configuration)
     os.mkfifo(tmp_path / "calibrator.log")
-    command = [sys.executable, "-P", "-c", STARTED, str(tmp_path), str(tmp_path / "stream-masker.yaml")]
+    command = [sys.executable, "-P", "-c", STARTED, str(tmp_path)]
     with subprocess.Popen(command) as started, (tmp_path / "calibrator.log").open("rb") as log:
         for line in log:
             if b"serving /metrics" in line:

@@ -29,7 +29,7 @@ RESULTS = {
     "evaluate": ((*CONFIG, *SHORT, "events.jsonl"), {"measurements", "records"}),
     "worker": ((*CONFIG, "--http-port", "0"), {"time", "level", "logger", "message"}),
     "calibrator": ((*CONFIG, "--http-port", "0"), {"time", "level", "logger", "message"}),
-    "produce": ((*CONFIG, "--synthetic", "10", "--out", "simulated.jsonl"), {"events", "file"}),
+    "produce": ((*CONFIG, "--synthetic", "10", "--out", "simulated.jsonl"), {"events", "target"}),
     "config init": (("--events", "events.jsonl", "--ontology", "tree=tree.csv"), {"attributes", "secret"}),
     "config check": (CONFIG, {"valid", "hash"}),
     "config show": (CONFIG, {"attributes", "topics"}),

@@ -1,20 +1,14 @@
 """What the demonstration starts first: the broker in this process, and commands of stream-masker in others.
 
-It imports little, so that the worker starts soon. ``python -m stream_masker.service.demo.processes COMMAND ARGUMENTS…``
-is a command that ends with the process that started it, which holds the other end of its standard input. The system
-closes that end when the process ends, in any way, on Linux and macOS.
+It imports little, so that the worker starts soon.
 """
 
 from __future__ import annotations
 
-import os
-import runpy
 import secrets
-import signal
 import subprocess
 import sys
 import tempfile
-import threading
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,7 +18,6 @@ from confluent_kafka import KafkaException, Producer
 
 from stream_masker.errors import ServiceError
 
-STANDARD_INPUT = 0
 START_SECONDS = 10.0
 SHOWN_LINES = 5
 
@@ -101,7 +94,7 @@ def embedded_broker() -> Iterator[str]:
 class Processes:
     """Processes of the service with one configuration, each with its log in ``folder``, until a ``with`` block ends.
 
-    They end also if this process is killed. Nothing of the demonstration outlives it, so they are killed.
+    Nothing of the demonstration outlives it, so they are killed.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -118,11 +111,11 @@ class Processes:
 
     def start(self, name: str) -> subprocess.Popen[bytes]:
         """Start a process by the name of its command."""
-        command = [sys.executable, "-P", "-m", __name__, name, "--config", str(self.configuration), "--http-port", "0"]
+        options = ["--config", str(self.configuration), "--http-port", "0"]
+        command = [sys.executable, "-P", "-m", "stream_masker", name, *options]
         with (self.folder / f"{name}.log").open("wb") as log:
-            process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log)  # noqa: S603 - our own
-        self._running[name] = process
-        return process
+            self._running[name] = subprocess.Popen(command, stdout=log, stderr=log)  # noqa: S603 - our own command line
+        return self._running[name]
 
     def check(self) -> None:
         """Raise ServiceError with the end of its log if a process has stopped."""
@@ -138,14 +131,3 @@ class Processes:
     def _last_lines(self, name: str) -> str:
         with (self.folder / f"{name}.log").open(errors="replace") as lines:
             return " | ".join(line.strip() for line in deque(lines, SHOWN_LINES)) or "no output"
-
-
-def end_with_parent() -> None:
-    """Wait for the end of standard input, to which nothing is written, and kill this process."""
-    os.read(STANDARD_INPUT, 1)
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-if __name__ == "__main__":
-    threading.Thread(target=end_with_parent, name="parent", daemon=True).start()
-    runpy.run_module("stream_masker", run_name="__main__")

@@ -1,4 +1,4 @@
-"""Events for the input topic: read from files, or synthetic.
+"""Synthetic events for the input topic: ``synthetic`` makes them of the codes that ``codes`` draws.
 
-``publishing`` sends the events of a file, or those that ``synthetic`` makes of the codes that ``codes`` draws.
+``publishing`` writes them to the topic or a file.
 """

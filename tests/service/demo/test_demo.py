@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import re
-import signal
 import subprocess
 import sys
 
 import pytest
-from support.small_configuration import write_secret
 
 from stream_masker.errors import ServiceError
-from stream_masker.service.demo.processes import Processes, demo_configuration
+from stream_masker.service.demo.processes import Processes
 from stream_masker.service.demo.run import summary_lines
 
 
@@ -40,32 +37,6 @@ def test_a_stopped_process_and_a_stall_are_reported_with_logs(tmp_path):
         with pytest.raises(ServiceError, match=r"worker stopped with exit code 2: .*stream-masker\.yaml"):
             processes.check()
         assert "has stood still for 120 s; start it again. worker: Error: " in str(processes.stalled(120))
-
-
-STARTED = """
-import sys, time
-from pathlib import Path
-from stream_masker.service.demo.processes import Processes
-with Processes(Path(sys.argv[1])) as processes:
-    processes.start("calibrator")
-    time.sleep(600)
-"""
-
-
-def test_processes_end_when_the_demonstration_is_killed(tmp_path):
-    """The log of the process is a named pipe, which ends with the last process that writes to it."""
-    write_secret(tmp_path, content=bytes(range(32)))
-    configuration = demo_configuration("127.0.0.1:1", 1_000, "semantic_noise")
-    (tmp_path / "stream-masker.yaml").write_text(configuration)
-    os.mkfifo(tmp_path / "calibrator.log")
-    command = [sys.executable, "-P", "-c", STARTED, str(tmp_path)]
-    with subprocess.Popen(command) as started, (tmp_path / "calibrator.log").open("rb") as log:
-        for line in log:
-            if b"serving /metrics" in line:
-                break
-        started.kill()
-        assert started.wait() == -signal.SIGKILL
-        assert b"stopping" not in log.read()
 
 
 def test_the_last_lines_say_what_is_kept_and_which_codes_moved():

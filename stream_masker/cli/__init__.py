@@ -97,8 +97,6 @@ def failure_of(error: Exception) -> tuple[str, int]:
     if isinstance(error, OSError):
         what = f"{error.filename} cannot be read or written" if error.filename else "standard output cannot be written"
         return f"{what}: {error.strerror}", 1
-    if type(error).__module__.partition(".")[0] == "kafka":
-        return f"Kafka: {type(error).__name__}: {error}", 1
     from stream_masker.service.observability.logs import describe
 
     return describe(error), 1

@@ -127,7 +127,7 @@ def test_files_of_the_same_name_have_the_same_noise_only_with_the_same_content(t
         (["mask", "--statistics", "none.json", "few.jsonl"], 1, "none.json cannot be read"),
         (["mask", "--statistics", "few.jsonl", "few.jsonl"], 1, "statistics"),
         (["mask", "same.jsonl", "no/such/folder"], 1, "no/such/folder cannot be written: No such file or directory"),
-        (["mask", "same.jsonl", "out.csv"], 1, "out.csv: events of the kind json are not written as csv"),
+        (["mask", "same.jsonl", "out.csv"], 1, "out.csv: json events are not written to files .csv: use .json"),
         (["calibrate", "constant.jsonl"], 1, "a: all values are equal"),
         (["calibrate", "empty.jsonl"], 1, "0 records are usable"),
     ],

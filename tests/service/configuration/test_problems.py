@@ -35,7 +35,7 @@ def nested(path, value):
         ("http.port", "x", f"'x' {USE} a whole number"),
         ("http.host", 12, f"12 {USE} text; quotes make it text"),
         ("worker", None, f"no value (null) {USE} a mapping"),
-        ("topics.input", None, f"no value (null) {USE} text; quotes make it text"),
+        ("csv.encoding", None, f"no value (null) {USE} text; quotes make it text"),
         ("worker.batch_delay", "24 h", f"'24 h' {USE} {DURATION}"),
         ("worker.batch_delay", "0s", f"'0s' {USE} {DURATION}"),
         ("worker.batch_records", 5.5, f"5.5 {USE} a whole number"),

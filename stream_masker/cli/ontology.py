@@ -22,9 +22,8 @@ FILE = click.Path(path_type=Path)
 def command() -> None:
     """Inspect an ontology: its concepts, and the mapping of values to concepts.
 
-    SOURCE is icd10cm (built in), a file or a folder: an edge list (.csv or .tsv: concept,parent,label), OBO (.obo), OBO
-    Graphs, FHIR CodeSystem (.json), ClaML (.xml or .claml) or OWL in RDF/XML (.owl), each optionally with
-    .gz; or a SNOMED CT RF2 release (its folder or its .zip).
+    SOURCE is icd10cm (built in), or a file or folder of a format that docs/ontologies.md lists, such as an edge list
+    (.csv: concept,parent,label), OBO (.obo) or a SNOMED CT RF2 release (.zip).
     """
 
 

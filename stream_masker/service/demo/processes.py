@@ -21,6 +21,10 @@ from stream_masker.errors import ServiceError
 START_SECONDS = 10.0
 SHOWN_LINES = 5
 
+MODULES = {"worker": "stream_masker.service.worker.run", "calibrator": "stream_masker.service.calibrator.process"}
+PREPARED = "import sys, stream_masker.cli, {module}; sys.stdin.read(); stream_masker.cli.main()"
+"""The program of a process: its command has its modules before standard input ends, and begins then."""
+
 SILENT = 2
 """The log level of the demonstration's own clients: without the lines of their connections when the broker ends."""
 
@@ -69,7 +73,8 @@ def started(records: int, mechanism: str) -> Iterator[Processes]:
         secret.touch(mode=0o600)
         secret.write_bytes(secrets.token_bytes(32))
         processes.configuration.write_text(demo_configuration(servers, records, mechanism))
-        processes.start("worker")
+        processes.prepare("worker")
+        processes.begin("worker")
         yield processes
 
 
@@ -109,13 +114,20 @@ class Processes:
             process.kill()
             process.wait()
 
-    def start(self, name: str) -> subprocess.Popen[bytes]:
-        """Start a process by the name of its command."""
+    def prepare(self, name: str) -> subprocess.Popen[bytes]:
+        """Start a process by the name of its command. It imports what it needs, and waits for ``begin``."""
         options = ["--config", str(self.configuration), "--http-port", "0"]
-        command = [sys.executable, "-P", "-m", "stream_masker", name, *options]
+        command = [sys.executable, "-P", "-c", PREPARED.format(module=MODULES[name]), name, *options]
         with (self.folder / f"{name}.log").open("wb") as log:
-            self._running[name] = subprocess.Popen(command, stdout=log, stderr=log)  # noqa: S603 - our own command line
-        return self._running[name]
+            process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log)  # noqa: S603 - our own
+        self._running[name] = process
+        return process
+
+    def begin(self, name: str) -> None:
+        """Let a process begin."""
+        stream = self._running[name].stdin
+        assert stream is not None, "it is a pipe"
+        stream.close()
 
     def check(self) -> None:
         """Raise ServiceError with the end of its log if a process has stopped."""

@@ -50,11 +50,10 @@ def run_demo(console: Console, processes: Processes, *, records: int) -> tuple[s
     with progress_bar(console) as bar:
         bar.print("Kafka: an in-memory broker in this process, for trials only")
         start, shown = time.monotonic(), bar.add_task("learning from earlier events", total=records, rate="")
-        # A calibrator that finds no version takes a sample of its own, but it joins its group for longer than this
-        # process computes the first version.
-        processes.start("calibrator")
+        processes.prepare("calibrator")
         stream, masking = EventStream(configuration, records), FileMasking(configuration)
         version = publish_snapshot(configuration, masking.snapshot(stream.earlier()))
+        processes.begin("calibrator")  # without a version, it would take a sample of its own
         risk, is_shown = in_background(partial(masking.assessment, compare=False), name="risk"), False
         while not (stream.is_masked and stream.drift.get("version", 0) > version and risk.done()):
             stream.turn()

@@ -33,7 +33,9 @@ def test_the_demonstration_masks_all_events_and_ends_with_six_sentences():
 
 def test_a_stopped_process_and_a_stall_are_reported_with_logs(tmp_path):
     with Processes(tmp_path) as processes:
-        processes.start("worker").wait(60)
+        worker = processes.prepare("worker")
+        processes.begin("worker")
+        worker.wait(60)
         with pytest.raises(ServiceError, match=r"worker stopped with exit code 2: .*stream-masker\.yaml"):
             processes.check()
         assert "has stood still for 120 s; start it again. worker: Error: " in str(processes.stalled(120))

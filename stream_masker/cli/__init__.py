@@ -26,7 +26,7 @@ from stream_masker.errors import (
 from stream_masker.service.process import collect_rarely, protect_process
 
 COMMANDS = {
-    "demo": ("stream_masker.cli.processes:demo", "Run the whole service on an embedded broker."),
+    "demo": ("stream_masker.cli.demo:demo", "Run the whole service on an embedded broker."),
     "mask": ("stream_masker.cli.mask:command", "Mask a file without a broker."),
     "calibrate": ("stream_masker.cli.mask:calibrate", "Compute statistics from a file of events."),
     "evaluate": ("stream_masker.cli.evaluate:command", "Report utility and risk of methods on a file."),
@@ -97,8 +97,6 @@ def failure_of(error: Exception) -> tuple[str, int]:
     if isinstance(error, OSError):
         what = f"{error.filename} cannot be read or written" if error.filename else "standard output cannot be written"
         return f"{what}: {error.strerror}", 1
-    if type(error).__module__.partition(".")[0] == "kafka":
-        return f"Kafka: {type(error).__name__}: {error}", 1
     from stream_masker.service.observability.logs import describe
 
     return describe(error), 1

@@ -10,11 +10,10 @@ import click
 
 from stream_masker.cli.options import Group, output, summarise
 from stream_masker.core.ontology import UNKNOWN, ConceptMap, Ontology
-from stream_masker.core.ontology.concepts import UnknownPolicy, read_mapping
+from stream_masker.core.ontology.concepts import read_mapping
 from stream_masker.errors import ParameterError
 from stream_masker.service.files.outputs import STANDARD_STREAM
 
-POLICIES = click.Choice(["reject", "ancestor", "suppress"])
 FILE = click.Path(path_type=Path)
 
 
@@ -22,9 +21,8 @@ FILE = click.Path(path_type=Path)
 def command() -> None:
     """Inspect an ontology: its concepts, and the mapping of values to concepts.
 
-    SOURCE is icd10cm (built in), a file or a folder: an edge list (.csv or .tsv: concept,parent,label), OBO (.obo), OBO
-    Graphs, FHIR CodeSystem (.json), ClaML (.xml or .claml) or OWL in RDF/XML (.owl), each optionally with
-    .gz; or a SNOMED CT RF2 release (its folder or its .zip).
+    SOURCE is icd10cm (built in), or a file or folder of a format that docs/ontologies.md lists, such as an edge list
+    (.csv: concept,parent,label), OBO (.obo) or a SNOMED CT RF2 release (.zip).
     """
 
 
@@ -79,28 +77,26 @@ def _named(ontology: Ontology, concept: str) -> str:
 @command.command("map")
 @click.argument("source")
 @click.argument("values", type=click.File("rb"), default="-")
-@click.option("--unknown", type=POLICIES, default="reject", show_default=True, help="For values without a concept.")
 @click.option("--mapping", type=FILE, metavar="FILE", help="CSV or TSV file with the header value,concept.")
-def map_values(source: str, values: BinaryIO, unknown: UnknownPolicy, mapping: Path | None) -> None:
+def map_values(source: str, values: BinaryIO, mapping: Path | None) -> None:
     """Map values to concepts.
 
-    Reads one value per line and prints tab-separated lines with the line number, the concept (or rejected, suppressed)
-    and the match: exact, normalised, label (or a synonym), mapping, ancestor, ambiguous (several concepts share the
-    code or label) or unknown. The values themselves are not printed. VALUES is a file or - (default).
+    Reads one value per line and prints tab-separated lines with the line number, the concept (or -) and the match:
+    exact, normalised, label (or a synonym), mapping, ancestor (which `unknown: ancestor` uses), ambiguous (several
+    concepts share the code or label) or unknown. Values are not printed. VALUES is a file or - (default).
 
     \b
     Examples:
       stream-masker ontology map icd10cm codes.txt
-      cut -d, -f5 visits.csv | stream-masker ontology map icd9.csv.gz --unknown ancestor
+      cut -d, -f5 visits.csv | stream-masker ontology map icd9.csv.gz
     """
     ontology = Ontology.load(source)
     given = None if mapping is None else read_mapping(mapping)
-    concepts, methods = ConceptMap(ontology, unknown=unknown, mapping=given), Counter[str]()
-    unmapped = "suppressed" if unknown == "suppress" else "rejected"
+    concepts, methods = ConceptMap(ontology, unknown="ancestor", mapping=given), Counter[str]()
     for number, line in enumerate(values, start=1):
         value = line.rstrip(b"\r\n").decode(errors="replace")
         match = concepts.find(value)
-        concept = unmapped if match.position == UNKNOWN else ontology.ids[match.position]
+        concept = "-" if match.position == UNKNOWN else ontology.ids[match.position]
         output(f"{number}\t{concept}\t{match.how}", {"line": number, "concept": concept, "match": match.how})
         methods[match.how] += 1
     text = f"{methods.total()} values: " + ", ".join(f"{count} {how}" for how, count in methods.most_common())

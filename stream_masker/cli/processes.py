@@ -1,4 +1,4 @@
-"""``stream-masker worker``, ``calibrator`` and ``demo``: the processes of the service, and all of them for a trial."""
+"""``stream-masker worker`` and ``calibrator``: the processes of the service."""
 
 from __future__ import annotations
 
@@ -10,14 +10,12 @@ from typing import Any
 
 import click
 
-from stream_masker.cli.options import ReportingCommand, config_option, information, is_given, output, tell
+from stream_masker.cli.options import ReportingCommand, config_option, is_given
 from stream_masker.service.configuration import Configuration, load_configuration
 from stream_masker.service.configuration.build import mechanism_line
 from stream_masker.service.observability.logs import LOG_LEVELS, configure_logs
 
 log = logging.getLogger(__name__)
-
-MECHANISMS = click.Choice(["semantic_noise", "semantic_transport"])
 
 
 def process_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -78,30 +76,3 @@ def calibrator(config: Path, http_port: int | None, log_level: str) -> None:
     from stream_masker.service.calibrator.process import run_calibrator
 
     run_calibrator(loaded(config, log_level), http_port=http_port)
-
-
-@click.command(cls=ReportingCommand)
-@click.option("--records", type=click.IntRange(1_000), default=20_000, show_default=True, help="Events to generate.")
-@click.option("--mechanism", type=MECHANISMS, default="semantic_noise", show_default=True, help="What masks.")
-def demo(records: int, mechanism: str) -> None:
-    """Mask generated discharges, and detect an outbreak of influenza among them.
-
-    Runs the same processes as a real deployment, a worker and a calibrator, on a broker in memory. Halfway through, the
-    outbreak begins. All events are synthetic, so one of them is shown before and after masking.
-
-    \b
-    Examples:
-      stream-masker demo
-      stream-masker demo --records 100000 --mechanism semantic_transport
-    """
-    tell(f"loading the service, to mask {records:,} synthetic events")
-    # Imported here because it takes longer than the rest of the start.
-    from rich.console import Console
-
-    from stream_masker.service.demo.run import run_demo
-
-    logging.getLogger().setLevel(logging.ERROR)
-    to_standard_output = not (is_given("quiet") or is_given("as_json"))
-    console = Console(file=None if to_standard_output else information())
-    text, figures = run_demo(console, records=records, mechanism=mechanism)
-    output(text, figures)

@@ -53,27 +53,23 @@ def produce(config: Path, synthetic: int, rate: float | None, outbreak_after: in
     """Publish synthetic discharge events on the input topic, or write them to a file.
 
     They are correlated and skewed like real ones. They have leaves of the configured ontologies at the paths of the
-    configuration. Patients return; none of them is real. Exits with 1 if Kafka did not accept every record.
+    configuration. Patients return; none of them is real. Exits with 1 at the first event that Kafka does not accept.
 
     \b
     Examples:
       stream-masker produce --config discharges.yaml --synthetic 100000 --rate 2000
       stream-masker produce --config discharges.yaml --synthetic 1000 --out events.jsonl
     """
-    from stream_masker.service.events.publishing import publish, write_events
+    from stream_masker.service.events.publishing import file_writer, topic_writer, write_events
     from stream_masker.service.events.synthetic import SyntheticDischarges
 
     configuration = load_configuration(config)
     refuse_same_file({"--config": str(config)}, {"--out": out})
     events = SyntheticDischarges(configuration, outbreak_after=outbreak_after).events(synthetic)
-    if out:
-        write_events(events, out, stream=information(), rate=rate)
-        summarise(f"wrote {synthetic:,} events to {out}", {"events": synthetic, "file": out}, beside=out)
-        return
-    done = publish(events, configuration, stream=information(), rate=rate)
-    summarise(str(done), {name: getattr(done, name) for name in ("topic", "delivered", "failed", "seconds")})
-    if done.failed:
-        raise click.exceptions.Exit(1)
+    with file_writer(out) if out else topic_writer(configuration) as write:
+        write_events(events, write, stream=information(), rate=rate)
+    target = out or configuration.topics.input
+    summarise(f"wrote {synthetic:,} events to {target}", {"events": synthetic, "target": target}, beside=out)
 
 
 @click.command(cls=ReportingCommand)

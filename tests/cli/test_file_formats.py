@@ -71,3 +71,15 @@ def test_mask_to_the_same_format(here, suffix):
         masked = [orjson.loads(event.value) for event in source.events]
     assert source.table is not None
     assert masked == read(here / "expected.jsonl")
+
+
+@pytest.mark.parametrize(("source", "suffix"), [("in.csv", ".xlsx"), ("in.csv", ".parquet"), ("in.jsonl", ".csv.gz")])
+def test_another_suffix_is_one_error_that_names_those_that_fit(here, source, suffix):
+    done = run("mask", "-c", here / "stream-masker.yaml", here / source, here / f"other{suffix}", code=1)
+    kind, fitting = (
+        ("csv", ".json, .jsonl, .ndjson, .csv, .tsv") if "csv" in source else ("json", ".json, .jsonl, .ndjson")
+    )
+    assert done.stderr.splitlines()[-1].endswith(
+        f"{kind} events are not written to files {suffix.removesuffix('.gz')}: use {fitting}"
+    )
+    assert not (here / f"other{suffix}").exists()

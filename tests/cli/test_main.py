@@ -29,7 +29,7 @@ RESULTS = {
     "evaluate": ((*CONFIG, *SHORT, "events.jsonl"), {"measurements", "records"}),
     "worker": ((*CONFIG, "--http-port", "0"), {"time", "level", "logger", "message"}),
     "calibrator": ((*CONFIG, "--http-port", "0"), {"time", "level", "logger", "message"}),
-    "produce": ((*CONFIG, "--synthetic", "10", "--out", "simulated.jsonl"), {"events", "file"}),
+    "produce": ((*CONFIG, "--synthetic", "10", "--out", "simulated.jsonl"), {"events", "target"}),
     "config init": (("--events", "events.jsonl", "--ontology", "tree=tree.csv"), {"attributes", "secret"}),
     "config check": (CONFIG, {"valid", "hash"}),
     "config show": (CONFIG, {"attributes", "topics"}),
@@ -130,7 +130,7 @@ def here(tmp_path, config, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(worker, "run_worker", logging_process)
     monkeypatch.setattr(process, "run_calibrator", logging_process)
-    monkeypatch.setattr(demonstration, "run_demo", lambda console, **_: demonstrated(console))
+    monkeypatch.setattr(demonstration, "run_demo", lambda console, *_, **__: demonstrated(console))
     handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     yield tmp_path
     for number, handler in handlers.items():

@@ -52,21 +52,17 @@ def test_what_is_no_concept_is_an_error(source, value, how):
     assert run("ontology", "inspect", source, value, code=2).stderr == message
 
 
-@pytest.mark.parametrize(
-    ("unknown", "status"), [("reject", "rejected"), ("suppress", "suppressed"), ("ancestor", "rejected")]
-)
-def test_the_policy_determines_the_result_of_values_without_a_concept(source, tmp_path, unknown, status):
+def test_each_value_has_its_concept_and_how_it_was_found(source, tmp_path):
     (tmp_path / "m.csv").write_text("value,concept\nX1,oral\n")
     values = f"oral\nORAL\nGingivitis\n{SECRET}\n\noral.5\nX1\nGastritis\n"
-    options = ("--unknown", unknown, "--mapping", tmp_path / "m.csv")
-    result = run("ontology", "map", source, *options, input=values)
+    result = run("ontology", "map", source, "--mapping", tmp_path / "m.csv", input=values)
     assert result.stdout.splitlines() == [
         "1\toral\texact",
         "2\toral\tnormalised",
         "3\tgingivitis\tnormalised",
-        *(f"{number}\t{status}\tunknown" for number in (4, 5, 6)),
+        *(f"{number}\t-\tunknown" for number in (4, 5, 6)),
         "7\toral\tmapping",
-        f"8\t{status}\tambiguous",
+        "8\t-\tambiguous",
     ]
     assert result.stderr.startswith("8 values: ")
     assert SECRET not in result.output

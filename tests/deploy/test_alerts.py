@@ -72,7 +72,10 @@ FIRING: Mapping[str, list[Series]] = {
     ],
     "NoCalibrator": [{CALIBRATOR: ENDED}, {metric("build_info", OTHER, process="worker"): f"1x{MINUTES}"}],
     "NoBroker": [{BROKERS: f"0x{MINUTES - 5} 1x5"}],
-    "NotReady": [{TRANSACTIONS: f"1x{MINUTES}"}],
+    "NotReady": [
+        {metric("not_ready_because", JOB, component=one): f"1x{MINUTES}"}
+        for one in ("start", "transactions", "reading", "format", "role", "risk", "stop")
+    ],
     "RecordsSkipped": [{SKIPPED: f"0+5x{MINUTES}"}],
     "RejectionRate": [{REJECTED: f"0+3000x{MINUTES}"}],
     "LagGrowing": [{LAG: f"0+5000x{MINUTES}"}],

@@ -7,6 +7,7 @@ import re
 
 import orjson
 from support.documents import named_scalars
+from support.file_commands import run, write
 
 from golden import examples
 from stream_masker.core.ontology import Ontology
@@ -65,3 +66,14 @@ def test_references_still_resolve_and_are_typed():
         ]
         assert set(subjects) == {patient}
         assert len(urls) == sum(entry["resource"]["resourceType"] != "Observation" for entry in before["entry"])
+
+
+def test_check_lists_no_bundle_and_types_in_one_line_where_there_are_only_resources(tmp_path, monkeypatch):
+    monkeypatch.setenv("STREAM_MASKER_SECRET", "ab" * 32)
+    resource = next(e["resource"] for e in ORIGINAL[1]["entry"] if e["resource"]["resourceType"] == "Condition")
+    source = write(tmp_path / "resources.jsonl", [orjson.dumps(resource)])
+    lines = run("config", "check", "-c", FOLDER / "stream-masker.yaml", "--events", source).stdout.splitlines()
+    shown = [line.split()[0] for line in lines if "%" in line]
+    assert "Condition.code.coding[*].code" in shown
+    assert {"Bundle", "Claim", "Patient"} <= {*shown}
+    assert not any(path.startswith(("Bundle.", "Claim.", "Patient.")) for path in shown)

@@ -128,11 +128,11 @@ def _allowed(error: ErrorDetails) -> str:
 
 
 def _advice(given: Any, errors: Sequence[ErrorDetails]) -> str:
-    """Return which option may be meant, or that quotes make a number or a date text."""
+    """Return which option may be meant, or that quotes make a number, a date or null text."""
     if isinstance(given, str):
         options = " ".join(_allowed(one) for one in errors if one["type"] in {"literal_error", "union_tag_invalid"})
         return did_you_mean(given, re.findall(r"\w+", options))
-    is_scalar = not isinstance(given, Mapping | list | tuple | None)
+    is_scalar = not isinstance(given, Mapping | list | tuple)
     return "; quotes make it text" if is_scalar and all(one["type"] == "string_type" for one in errors) else ""
 
 
@@ -141,7 +141,7 @@ def _shown(value: Any, location: Location) -> str:
     if isinstance(value, Mapping | list | tuple):
         return f"a {'mapping' if isinstance(value, Mapping) else 'list'} of {len(value)}"
     if value is None:
-        return "nothing"
+        return "no value (null)"
     if HIDDEN.intersection(map(str, location)):
         return "what is given"
     text = str(value).lower() if isinstance(value, bool) else repr(value)

@@ -22,6 +22,7 @@ from pydantic import (
     model_validator,
 )
 
+from stream_masker.core.distance import DISTANCES
 from stream_masker.core.mechanisms import MECHANISMS, Mechanism, SemanticNoise, SemanticTransport
 from stream_masker.core.mechanisms.parameters import own_first
 from stream_masker.service.configuration.base import Alpha, FieldPath, NameText, NonEmptyText, PositiveInt, Section
@@ -31,9 +32,8 @@ class OntologySection(Section):
     """An ontology that is loaded from a source."""
 
     source: NonEmptyText
-    """`icd10cm` (built in), or a file or folder relative to the configuration file's folder: a .csv, .tsv, .obo, .json
-    (OBO Graphs, FHIR CodeSystem), .xml (ClaML) or .owl file, optionally with .gz; or a SNOMED CT RF2
-    release (its folder or its .zip file)."""
+    """`icd10cm` (built in), or a file or folder, relative to the folder of the configuration file; docs/ontologies.md
+    lists the formats."""
 
 
 class AttributeSection(Section):
@@ -165,7 +165,7 @@ class SensitiveGroup(Section):
 
 
 TYPES: Mapping[str, Any] = {
-    "distance": Literal["wu_palmer", "log_taxonomic"],
+    "distance": Literal[tuple(DISTANCES)],
     "epsilon": Epsilon | dict[NameText, Epsilon],
     "sensitive": dict[NameText, Certainty | SensitiveGroup],
     "context": dict[FieldPath, Annotated[tuple[NonEmptyText, ...] | tuple[float, ...], Field(min_length=1)]],

@@ -11,13 +11,13 @@ from stream_masker.pipeline.hl7v2 import hl7_path, kept_paths
 from stream_masker.pipeline.paths import NameStep, Path, alternatives, compile_path
 from stream_masker.pipeline.plan import Place
 from stream_masker.service.configuration.errors import Location, Problem, format_location
-from stream_masker.service.configuration.masking import AttributeSection
+from stream_masker.service.configuration.masking import AttributeSection, FieldsSection
 from stream_masker.service.configuration.model import Configuration
 
 POSITION = "position"
 """The ``noise_key`` that is not a path: it stands for topic, partition and offset."""
 
-FIELD_TREATMENTS = ("keep", "drop", "pseudonymize", "references", "generalize", "shift", "constant")
+FIELD_TREATMENTS = tuple(key for key in FieldsSection.model_fields if key != "unlisted")
 """The keys of ``fields`` that hold paths, as a list or as the keys of a mapping."""
 
 WHOLE = ("keep", "drop")

@@ -1,4 +1,5 @@
 """The demonstration: the processes of the service on generated events, with an outbreak halfway.
 
-``run`` directs it and shows what happens; ``processes`` has the broker and the processes.
+``processes`` has the broker and the processes, and starts the worker. ``run`` is imported while it starts, directs
+the demonstration, and shows what happens.
 """

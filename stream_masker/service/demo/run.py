@@ -7,70 +7,59 @@ the drift from the earlier events.
 
 from __future__ import annotations
 
-import secrets
-import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from functools import partial
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import orjson
-import yaml
-from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
 from stream_masker.service.calibrator.bootstrap import publish_snapshot
 from stream_masker.service.configuration import Configuration, load_configuration
-from stream_masker.service.demo.processes import START_SECONDS, check, embedded_broker, running
-from stream_masker.service.events.synthetic import NESTED_EVENTS, SyntheticDischarges
+from stream_masker.service.demo.processes import SILENT, START_SECONDS, Processes
+from stream_masker.service.events.synthetic import SyntheticDischarges
 from stream_masker.service.files.inputs import FileEvent
 from stream_masker.service.files.masking import FileMasking
 from stream_masker.service.process import in_background
 from stream_masker.summary import TO_DO, moved_text
-
-TOPICS = ("input", "output", "rejected", "calibration", "statistics", "drift")
 
 MAX_LEAD = 8_000
 """The most events that are published and not yet masked. The embedded broker keeps about 5 MB of each partition, and
 then drops the oldest records, read or not. A quarter of all events is the most, so that a worker that reads one
 partition after the other does not mask the outbreak of one before the earlier events of another."""
 
-SILENT = 2
-"""The log level of the demonstration's own clients: without the lines of their connections when the broker ends."""
+STALL_SECONDS = 120.0
+"""The time without a masked event or a report of drift after which the demonstration ends with an error."""
 
 POLL_SECONDS = 0.05
 EVENTS_A_TURN = 1_000
 SEED = 1
 
 
-def run_demo(console: Console, *, records: int, mechanism: str) -> tuple[str, dict[str, Any]]:
-    """Mask generated events with all processes of the service; return the last lines, and the figures of the run.
+def run_demo(console: Console, processes: Processes, *, records: int) -> tuple[str, dict[str, Any]]:
+    """Mask generated events with the processes of the service; return the last lines, and the figures of the run.
 
-    Raises ServiceError if a process stops.
+    ``processes``: with the worker. Raises ServiceError if a process stops or nothing happens for ``STALL_SECONDS``.
     """
-    with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="stream-masker-demo-")))
-        configuration = prepare_demo(folder, stack.enter_context(embedded_broker()), records, mechanism)
-        options = ["--config", str(folder / "stream-masker.yaml"), "--http-port", "0"]
-        processes = stack.enter_context(running(folder, {"worker": options}))
-        bar = stack.enter_context(progress_bar(console))
+    configuration = load_configuration(processes.configuration, {})
+    with progress_bar(console) as bar:
         bar.print("Kafka: an in-memory broker in this process, for trials only")
         start, shown = time.monotonic(), bar.add_task("learning from earlier events", total=records, rate="")
-        stream = EventStream(configuration, records)
-        stack.callback(stream.consumer.close)
-        masking = FileMasking(configuration)
+        processes.prepare("calibrator")
+        stream, masking = EventStream(configuration, records), FileMasking(configuration)
         version = publish_snapshot(configuration, masking.snapshot(stream.earlier()))
-        # A calibrator that finds no version would take a sample of its own.
-        processes |= stack.enter_context(running(folder, {"calibrator": options}))
+        processes.begin("calibrator")  # without a version, it would take a sample of its own
         risk, is_shown = in_background(partial(masking.assessment, compare=False), name="risk"), False
         while not (stream.is_masked and stream.drift.get("version", 0) > version and risk.done()):
             stream.turn()
-            check(folder, processes)
+            processes.check()
+            if risk.done() and time.monotonic() - stream.heard > STALL_SECONDS:
+                raise processes.stalled(STALL_SECONDS)
             if stream.pair is not None and not is_shown:
                 is_shown = True
                 bar.print(event_table(*stream.pair))
@@ -81,47 +70,11 @@ def run_demo(console: Console, *, records: int, mechanism: str) -> tuple[str, di
     return "\n".join(lines), {**counts, "seconds": round(seconds, 1), "lines": lines}
 
 
-def prepare_demo(folder: Path, servers: str, records: int, mechanism: str) -> Configuration:
-    """Write a configuration and a new secret to a folder, create the topics, and return the configuration."""
-    secret = folder / "secret"
-    secret.touch(mode=0o600)
-    secret.write_bytes(secrets.token_bytes(32))
-    file = folder / "stream-masker.yaml"
-    file.write_text(yaml.safe_dump(demo_configuration(servers, records, mechanism), sort_keys=False))
-    client, configuration = Producer({"bootstrap.servers": servers, "log_level": SILENT}), load_configuration(file, {})
-    for name in TOPICS:
-        client.list_topics(getattr(configuration.topics, name), START_SECONDS)
-    return configuration
-
-
-def demo_configuration(servers: str, records: int, mechanism: str) -> dict[str, Any]:
-    """Return a configuration of nested events, with one statistics version of masked ones, all of the outbreak.
-
-    Windows of fewer than 200 events would not show it. With the newer protocol of groups, the worker is assigned its
-    partitions at once.
-    """
-    return {
-        **NESTED_EVENTS,
-        "kafka": {"bootstrap_servers": servers, "properties": {"group.protocol": "consumer"}},
-        "topics": {topic: f"stream-masker-demo.{topic}" for topic in TOPICS},
-        "mechanism": {"name": mechanism},
-        "calibration": {
-            "window_records": max(records // 8, 200),
-            "min_records": records // 20,
-            "every_records": 7 * records // 10,
-            "every_seconds": 3_600,
-            "core_share": 1.0,
-        },
-        "worker": {"batch_records": records // 40, "batch_delay": 0.1},
-        "secret": {"file": "secret"},
-    }
-
-
 class EventStream:
     """Sends the events, in step with the worker, and reads what becomes of them.
 
     ``pair``: an event before and after masking, whose principal diagnosis has changed. ``drift``: the last report.
-    ``consumer``: is to be closed at the end.
+    ``heard``: when the last message came.
     """
 
     def __init__(self, configuration: Configuration, records: int) -> None:
@@ -134,12 +87,13 @@ class EventStream:
         self._events = discharges.events(self._earlier + records)
         self._before: dict[str, dict[str, Any]] = {}
         self._first = self._last = 0.0
+        self.heard = time.monotonic()
         properties = {"bootstrap.servers": configuration.kafka.bootstrap_servers, "log_level": SILENT}
         self._producer = Producer(properties)
-        self.consumer = Consumer({**properties, "group.id": "demo", "isolation.level": "read_committed"})
-        found, read = self.consumer.list_topics(timeout=START_SECONDS).topics, ("output", "rejected", "drift")
+        self._consumer = Consumer({**properties, "group.id": "demo", "isolation.level": "read_committed"})
+        found, read = self._consumer.list_topics(timeout=START_SECONDS).topics, ("output", "rejected", "drift")
         names = [getattr(self._topics, topic) for topic in read]
-        self.consumer.assign([TopicPartition(name, n, 0) for name in names for n in found[name].partitions])
+        self._consumer.assign([TopicPartition(name, n, 0) for name in names for n in found[name].partitions])
 
     def earlier(self) -> Iterator[FileEvent]:
         """Yield the events before those that are sent, with their numbers."""
@@ -155,17 +109,16 @@ class EventStream:
                 self._before[event["encounter_id"]] = event
             self._producer.produce(self._topics.input, orjson.dumps(event), event["patient"]["id"])
         self._producer.poll(0)
-        for message in self.consumer.consume(EVENTS_A_TURN, POLL_SECONDS):
-            if (error := message.error()) is None:
+        for message in self._consumer.consume(EVENTS_A_TURN, POLL_SECONDS):
+            if message.error() is None:
                 self._take(message)
-            elif error.fatal():
-                raise KafkaException(error)
 
     def _take(self, message: Message) -> None:
+        self.heard = time.monotonic()
         if message.topic() == self._topics.drift:
             self.drift = orjson.loads(message.value() or b"")
             return
-        self._last = time.monotonic()
+        self._last = self.heard
         self._first = self._first or self._last
         if message.topic() == self._topics.rejected:
             self.rejected += 1

@@ -1,4 +1,4 @@
-"""Synthetic events for the input topic.
+"""Synthetic events for the input topic: ``synthetic`` makes them of the codes that ``codes`` draws.
 
-``codes`` draws codes, ``synthetic`` makes events of them, and ``publishing`` publishes these or writes them to a file.
+``publishing`` writes them to the topic or a file.
 """

@@ -82,9 +82,9 @@ class Popularity:
             shares = _shares(np.zeros(len(names), np.int64), rng)
         weights = within * shares[self.chapters.owner]
         self._cumulative = np.concatenate(([0.0], np.cumsum(weights / weights.sum())))
-        ids = taxonomy.decode(self.positions)
-        self.outbreak = np.flatnonzero([leaf.startswith(INFLUENZA) and INFLUENZA in taxonomy for leaf in ids])
-        if not self.outbreak.size:
+        if INFLUENZA in taxonomy:
+            self.outbreak = np.flatnonzero(taxonomy.below(taxonomy.encode([INFLUENZA]))[self.positions])
+        else:
             self.outbreak = np.flatnonzero(self.blocks.owner == np.bincount(self.blocks.owner, weights).argmin())
 
     def __len__(self) -> int:

@@ -2,39 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache, partial
-from itertools import count, islice, pairwise
+from itertools import islice, pairwise, starmap
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from stream_masker.core.arrays import BoolArray, Int64Array
+from stream_masker.core.arrays import Int64Array
 from stream_masker.errors import ConfigurationError
 from stream_masker.pipeline.paths import Document, EachStep, NameStep, Path, alternatives, compile_path
 from stream_masker.service.configuration.build import build_taxonomies
 from stream_masker.service.configuration.model import Configuration
 from stream_masker.service.configuration.paths import POSITION, ConfiguredPaths
 from stream_masker.service.events.codes import CompanionCodes, Popularity
-
-NESTED_EVENTS: Mapping[str, Any] = {
-    "ontologies": {"icd": {"source": "icd10cm"}},
-    "attributes": {
-        "principal": {
-            "path": "diagnoses.principal.code",
-            "label": "diagnoses.principal.display",
-            "ontology": "icd",
-        },
-        "secondary": {
-            "path": "diagnoses.secondary[*].code",
-            "label": "diagnoses.secondary[*].display",
-            "ontology": "icd",
-        },
-    },
-    "fields": {"keep": ["encounter_id", "age", "sex", "stay_days"], "pseudonymize": ["patient.id"], "unlisted": "drop"},
-    "noise_key": "patient.id",
-}
-"""The configuration of the events that `config init` shows and the demonstration generates."""
 
 BLOCK_EVENTS = 8_192
 """The number of events that are generated together."""
@@ -47,9 +28,6 @@ RETURNING_SHARE = 0.3
 
 OUTBREAK_SHARE = 0.15
 """The share of principal diagnoses that an outbreak takes."""
-
-SHARE_OF_WOMEN = 0.5
-LONGEST_STAY = 60
 
 
 class Column(NamedTuple):
@@ -88,10 +66,7 @@ class SyntheticDischarges:
         popularity = cache(partial(Popularity, rng=rng))
         self._codes = [popularity(taxonomies[name]) for name in names]
         self._companions = [CompanionCodes(self._codes[0], codes, rng=rng) for codes in self._codes[1:]]
-        self._texts = [
-            [np.array(texts, dtype=object) for texts in (taxonomies[name].ids, taxonomies[name].labels)]
-            for name in names
-        ]
+        self._texts = [(taxonomies[name].ids, taxonomies[name].labels) for name in names]
         self._columns: list[Column] = []
         for name, (path, label, copies) in places.items():
             self._columns += [Column(each, names.index(name)) for each in (path, *copies)]
@@ -99,19 +74,18 @@ class SyntheticDischarges:
         key = configuration.noise_key
         self._patient_path = None if key == POSITION else compile_path(alternatives(key)[0])
         for path in (*(column.path for column in self._columns), *filter(None, [self._patient_path])):
-            _check(path)
+            if not all(isinstance(step, NameStep | EachStep) for step in path.steps) or path.arrays > 1:
+                raise ConfigurationError(f"synthetic events have names and one [*] in a path, not {path.text!r}")
 
-    def events(self, records: int | None = None) -> Iterator[Document]:
-        """Yield this number of events (None: unlimited), always from the first one."""
-        return islice((event for block in self._blocks() for event in block), records)
-
-    def _blocks(self) -> Iterator[Iterator[Document]]:
+    def events(self, records: int) -> Iterator[Document]:
+        """Yield this number of events, always from the first one."""
         patients = 0
-        for number in count():
+        for number in range(-(-records // BLOCK_EVENTS)):
             ids, patients = _patients(BLOCK_EVENTS, patients, np.random.default_rng([self._seed, number, 1]))
             rng = np.random.default_rng([self._seed, number, 2])
             people, codes = self._people(ids, number * BLOCK_EVENTS, rng), self._code_columns(number, rng)
-            yield map(self._event, zip(*people, strict=True), zip(*codes, strict=True))
+            block = zip(zip(*people, strict=True), zip(*codes, strict=True), strict=True)
+            yield from starmap(self._event, islice(block, records - number * BLOCK_EVENTS))
 
     def _event(self, person: Sequence[Any], values: Sequence[Any]) -> Document:
         encounter, patient, name, age, sex, stay = person
@@ -140,29 +114,27 @@ class SyntheticDischarges:
         columns = []
         for column in self._columns:
             i = column.attribute
-            values = self._texts[i][column.labels][self._codes[i].positions[drawn[i]]].tolist()
+            positions, places = np.unique(self._codes[i].positions[drawn[i]], return_inverse=True)
+            texts = [self._texts[i][column.labels][position] for position in positions.tolist()]
+            values = [texts[place] for place in places.tolist()]
             columns.append([values[start:end] for start, end in bounds] if self._is_array[i] else values)
         return columns
 
     def _people(self, patients: Int64Array, first: int, rng: np.random.Generator) -> tuple[list[Any], ...]:
-        """Return encounters, ids, names, ages, sexes and days of stay of a block of events."""
-        age, female = _person(patients, self._seed)
-        stay = np.minimum(np.floor(rng.gamma(1.6, 2.6, len(patients))) + 1, LONGEST_STAY).astype(np.int64)
+        """Return encounters, ids, names, ages in years, skewed to old age, sexes and days of stay of a block of events.
+
+        Ages and sexes are functions of the number of a patient, who may return in any block.
+        """
+        by_age, by_sex = ((patients + self._seed) * irrational % 1.0 for irrational in (5**0.5, 2**0.5))
+        stay = np.minimum(np.floor(rng.gamma(1.6, 2.6, len(patients))) + 1, 60).astype(np.int64)
         return (
             [f"enc-{number:09d}" for number in range(first, first + len(patients))],
             [f"syn-{number:07d}" for number in patients.tolist()],
             [f"Synthetic Patient {number}" for number in patients.tolist()],
-            age.tolist(),
-            np.where(female, "female", "male").tolist(),
+            np.floor(100 * by_age**0.55).astype(np.int64).tolist(),
+            np.where(by_sex < 0.5, "female", "male").tolist(),
             stay.tolist(),
         )
-
-
-def _check(path: Path) -> None:
-    """Raise ConfigurationError for a path that ``_put`` cannot write."""
-    plain = all(isinstance(step, NameStep | EachStep) for step in path.steps)
-    if not plain or sum(isinstance(step, EachStep) for step in path.steps) > 1:
-        raise ConfigurationError(f"synthetic events have names and one [*] in a path, not {path.text!r}")
 
 
 def _put(node: Document, steps: Sequence[Any], value: Any) -> None:
@@ -186,9 +158,3 @@ def _patients(size: int, before: int, rng: np.random.Generator) -> tuple[Int64Ar
     totals = before + np.cumsum(new)
     earlier = np.floor(rng.random(size) * totals).astype(np.int64)
     return np.where(new, totals - 1, earlier), int(totals[-1])
-
-
-def _person(patients: Int64Array, seed: int) -> tuple[Int64Array, BoolArray]:
-    """Return age in years, skewed to old age, and whether female; both are functions of the patient number."""
-    first, second = ((patients + seed) * irrational % 1.0 for irrational in (5**0.5, 2**0.5))
-    return np.floor(100 * first**0.55).astype(np.int64), second < SHARE_OF_WOMEN

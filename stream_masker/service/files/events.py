@@ -128,21 +128,22 @@ def hl7_events(stream: BinaryIO) -> Iterator[FileEvent]:
 
 @contextmanager
 def open_writer(name: str, source: EventFile, plan: Plan) -> Iterator[WriteLine]:
-    """Open a file for the masked events of another one: a table or HL7 v2 if its name says so, otherwise JSON lines.
+    """Open a file for the masked events of another one: of the kind that its suffix says, JSON lines without one.
 
     HL7 v2 messages stay messages. A table has the columns of its input that the field policy does not drop. Raises
-    ServiceError if the file cannot be written, or if the input is not of this kind.
+    ServiceError if the file cannot be written, for another suffix, or if the input is not of this kind.
     """
     is_hl7, table = source.kind == "hl7", source.table
     suffix = Path(name.removesuffix(COMPRESSED_SUFFIX)).suffix.lower()
-    kind = _WRITTEN.get(suffix, "hl7" if is_hl7 else "json")
-    if kind not in (source.kind, "hl7" if is_hl7 else "json"):
-        raise ServiceError(f"{name}: events of the kind {source.kind} are not written as {kind}: use another suffix")
+    kind, usual = _WRITTEN.get(suffix), "hl7" if is_hl7 else "json"
+    if suffix and kind not in (source.kind, usual):
+        fitting = [one for one, written in _WRITTEN.items() if written in (source.kind, usual)]
+        raise ServiceError(f"{name}: {source.kind} events are not written to files {suffix}: use {', '.join(fitting)}")
     with open_output(name) as stream:
         if is_hl7:
             # A message ends as its segments do, without the line feed of a line.
             yield lambda line: stream.write(line[:-1] if line.endswith((b"\r\n", b"\n\n")) else line[:-1] + b"\r")
-        elif table is None or kind == "json":
+        elif table is None or kind != source.kind:
             yield stream.write
         else:
             with table.writer(stream, written_columns(table.names, plan)) as write:

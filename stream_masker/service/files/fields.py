@@ -98,7 +98,7 @@ def written_columns(names: Iterable[str], plan: Plan) -> dict[str, bool]:
 def field_lines(plan: Plan, events: Sequence[JsonValue]) -> Iterator[str]:
     """Yield a line for each path of events, with their share that has it; and one for each path that none has.
 
-    For FHIR, the events have the form of a Bundle.
+    For FHIR, the events have the form of a Bundle, and a type of which there is no resource has one line.
     """
     rules = _rules(plan)
     words: dict[str, Counter[str]] = {}
@@ -113,13 +113,16 @@ def field_lines(plan: Plan, events: Sequence[JsonValue]) -> Iterator[str]:
             elif isinstance(value, dict) and rule.words == KEPT and rule.text and value.keys() != {"1"}:
                 kept_whole[path] = rule.text  # a field of HL7 v2 with one component is no object
         having.update(seen)
+    unmet = dict.fromkeys(rule.text for rule in rules if rule.text and rule.text not in met)
+    if plan.fhir is not None:
+        kinds = {path.partition(".")[0] for path in words if path != f"{BUNDLE}.resourceType"}
+        words = {path: found for path, found in words.items() if path.partition(".")[0] in kinds}
+        unmet = dict.fromkeys(text if (kind := text.split()[-1].partition(".")[0]) in kinds else kind for text in unmet)
     width = max(map(len, words), default=0)
     for path, found in words.items():
         texts = "; ".join(text for text, _ in found.most_common())
         yield f"{path:{width}}  {having[path] / len(events):6.1%}  {texts}"
-    for text in dict.fromkeys(rule.text for rule in rules if rule.text):
-        if text not in met:
-            yield f"{text:{width}}    0.0%  configured, but no event has it"
+    yield from (f"{text:{width}}    0.0%  configured, but no event has it" for text in unmet)
     within = tuple(f"{path}{mark}" for path in kept_whole for mark in ".[")
     for path, text in kept_whole.items():
         if text not in _ALWAYS_KEPT and not path.startswith(within):

@@ -16,7 +16,6 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import orjson
 
-from stream_masker.core.batch import Distortion
 from stream_masker.core.distance import Distance
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.drift import Drift, drift_between
@@ -53,17 +52,13 @@ CONTENT_ID_BYTES: Final = 16
 class FileTotals:
     """The outcomes of a run: the number of masked records, and of rejected ones by reason and configured path.
 
-    ``counted``: the masked records that blocks count; ``unchanged``: those of them in which masking changed no value.
-    ``distortions``: by attribute; ``codes``: all codes of masked records, by attribute. ``suppressed``,
-    ``generalized``: the unknown codes that were removed or masked as coarser ones, by attribute; ``emptied``: the
-    values that a treatment of ``fields`` does not fit and removed, by configured path.
+    ``codes``: all codes of masked records, by attribute. ``suppressed``, ``generalized``: the unknown codes that were
+    removed or masked as coarser ones, by attribute; ``emptied``: the values that a treatment of ``fields`` does not fit
+    and removed, by configured path.
     """
 
     masked: int = 0
-    counted: int = 0
-    unchanged: int = 0
     rejected: Counter[RejectionCause] = field(default_factory=Counter)
-    distortions: dict[str, Distortion] = field(default_factory=dict)
     codes: Counter[str] = field(default_factory=Counter)
     suppressed: Counter[str] = field(default_factory=Counter)
     generalized: Counter[str] = field(default_factory=Counter)
@@ -82,10 +77,7 @@ class FileTotals:
             getattr(self, name).update(getattr(result, name))
         self.codes.update(result.suppressed)
         for block in result.blocks:
-            self.counted += block.original.records
-            self.unchanged += block.unchanged
             for name, distortion in zip(attributes, block.distortions, strict=True):
-                self.distortions[name] = self.distortions.get(name, Distortion()) + distortion
                 self.codes[name] += distortion.values
 
     def __str__(self) -> str:
@@ -107,16 +99,6 @@ class FileTotals:
             if count > MAX_SUPPRESSED * self.codes[name]
         ]
 
-    @property
-    def unchanged_shares(self) -> dict[str, float]:
-        """The share of each attribute's values that masking left as they are."""
-        return {name: masking.share(masking.unchanged) for name, masking in self.distortions.items()}
-
-    @property
-    def unchanged_records(self) -> float:
-        """The share of records in which masking changed no value."""
-        return self.unchanged / max(self.counted, 1)
-
     def to_dict(self) -> dict[str, Any]:
         """Return the figures as JSON-serialisable data."""
         return {
@@ -124,8 +106,6 @@ class FileTotals:
             "rejected": self.rejected.total(),
             **{name: dict(getattr(self, name)) for name in ("suppressed", "generalized", "emptied")},
             "causes": [{"reason": str(r), "field": f, "records": n} for (r, f), n in self.rejected.most_common()],
-            "unchanged": self.unchanged_shares,
-            "unchanged_records": self.unchanged_records,
         }
 
     def check_share(self, limit: float) -> None:
@@ -260,25 +240,15 @@ class FileMasking:
 
         ``compare``: whether to try another mechanism too, which takes seconds (``guess_chances``).
         """
-        mechanism, window, totals = self._mechanism, self._window, totals or FileTotals()
-        risk, warnings, chances = None, list[str](), self._guessed
-        if window is not None:
-            version = assess_version(mechanism, *window, build_risk_limits(self._configuration))
+        mechanism, risk, chances, warnings = self._mechanism, None, self._guessed, list[str]()
+        if self._window is not None:
+            version = assess_version(mechanism, *self._window, build_risk_limits(self._configuration))
             risk, warnings = version.risk, [*version.crossed]
-            chances = guess_chances(mechanism, window[1], risk) if compare else {}
-        unchanged_records = risk.unchanged_records if risk is not None else None
-        if totals.counted:
-            unchanged_records = totals.unchanged_records
-        warnings += totals.warnings
-        if (warning := unchanged_warning(unchanged_records or 0.0, mechanism.name)) is not None:
-            warnings.append(warning)
-        sentences = three_sentences(
-            risk,
-            promise=mechanism.promise,
-            unchanged=totals.unchanged_shares or None,
-            unchanged_records=unchanged_records,
-            preserves=mechanism.preserves,
-        )
+            chances = guess_chances(mechanism, self._window[1], risk) if compare else {}
+            warning = unchanged_warning(risk.unchanged_records or 0.0, mechanism.name)
+            warnings += [] if warning is None else [warning]
+        warnings += [] if totals is None else totals.warnings
+        sentences = three_sentences(risk, promise=mechanism.promise, preserves=mechanism.preserves)
         return Assessment([*sentences, mechanism_line(self._configuration), guessed_line(chances)], warnings, chances)
 
     def explain(self, events: Iterable[FileEvent], number: int, *, source: str) -> Iterator[str]:

@@ -25,9 +25,6 @@ MAX_ROW_LINES: Final = 1_000
 ROW_GROUP: Final = 50_000
 """The most rows that are written together to a Parquet file."""
 
-ROW_BLOCK: Final = 1_048_576
-"""The bytes of rows that pyarrow parses at a time, beyond one row."""
-
 _VALUES: Final = (
     re.compile(r"[-+]?\d+(?:[.,]\d+)?"),
     re.compile(r"\d{1,4}([-./])\d{1,2}\1\d{1,4}(?:[T ,].*)?"),
@@ -154,7 +151,6 @@ class ParquetTable:
         """``name``: for messages."""
         try:
             self._arrow, self._parquet = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
-            self._json = importlib.import_module("pyarrow.json")
         except ModuleNotFoundError:
             raise ServiceError(f"Parquet needs pyarrow: {installation_of('parquet')}") from None
         try:
@@ -192,28 +188,23 @@ class ParquetTable:
         is_nested, types = self._arrow.types.is_nested, self._columns
         texts = {name for name, is_text in columns.items() if is_text and not is_nested(types[name])}
         types = {name: self._arrow.string() if name in texts else types[name] for name in columns}
-        written = self._arrow.schema([*types.items()])
         read = self._arrow.schema([(name, self._in_events(kind)) for name, kind in types.items()])
-        parse = self._json.ParseOptions(explicit_schema=read, unexpected_field_behavior="ignore")
-        lines: list[bytes] = []
+        written, rows = self._arrow.schema([*types.items()]), list[JsonValue]()
         with self._parquet.ParquetWriter(stream, written) as file:
 
             def write_group() -> None:
-                block = self._json.ReadOptions(block_size=ROW_BLOCK + max(map(len, lines)))
                 try:
-                    table = self._json.read_json(io.BytesIO(b"".join(lines)), block, parse)
-                    file.write_table(table.select(written.names).cast(written))
+                    file.write_table(self._arrow.Table.from_pylist(rows, read).cast(written))
                 except self._arrow.ArrowException as error:
                     remedy = "drop columns of times, durations, maps and dates within structs, or use a .jsonl file"
                     name = type(error).__name__
                     raise ServiceError(f"masked rows cannot be written as Parquet ({name}): {remedy}") from None
-                lines.clear()
+                rows.clear()
 
             def add(line: bytes) -> None:
-                lines.append(line)
-                if len(lines) == ROW_GROUP:
+                rows.append(orjson.loads(line))
+                if len(rows) == ROW_GROUP:
                     write_group()
 
             yield add
-            if lines:
-                write_group()
+            write_group()

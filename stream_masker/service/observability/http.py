@@ -13,6 +13,7 @@ import socketserver
 import ssl
 import threading
 from collections.abc import Iterable
+from contextlib import suppress
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-CONNECTION_SECONDS = 10.0
-"""The longest time that a client may send nothing, in seconds."""
+REQUEST_SECONDS = 10.0
+"""The longest time of a request, in seconds: a client that sends slowly, or nothing, holds no thread for longer."""
 
 TEXT = "text/plain; charset=utf-8"
 PROBES = ("/healthz", "/readyz")
@@ -84,10 +85,8 @@ class HttpServer:
         self._thread.join()
 
     def _answer(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        method, path = environ["REQUEST_METHOD"], str(environ.get("PATH_INFO", "/"))
-        if method != "GET":
-            status, content = HTTPStatus.METHOD_NOT_ALLOWED, b"use GET\n"
-        elif path not in PROBES and not self._allows(str(environ.get("HTTP_AUTHORIZATION", ""))):
+        path = str(environ.get("PATH_INFO", "/"))
+        if path not in PROBES and not self._allows(str(environ.get("HTTP_AUTHORIZATION", ""))):
             status, content = HTTPStatus.UNAUTHORIZED, b"send the token of http.token as Bearer\n"
         else:
             status, content = self._resource(path)
@@ -135,14 +134,27 @@ class _Server(socketserver.ThreadingMixIn, WSGIServer):
         self.server_name, self.server_port = "stream-masker", int(self.server_address[1])
         self.setup_environ()
 
+    def finish_request(self, request: Any, client_address: Any) -> None:
+        """Serve a request; its connection is shut down at the time limit."""
+        limit = threading.Timer(REQUEST_SECONDS, _shut_down, [request])
+        limit.daemon = True
+        limit.start()
+        try:
+            super().finish_request(request, client_address)
+        finally:
+            limit.cancel()
+
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Log a failed request at debug level: a disconnecting client is not an error of this process."""
         log.debug("http request failed", exc_info=True)
 
 
-class _Handler(WSGIRequestHandler):
-    timeout = CONNECTION_SECONDS
+def _shut_down(connection: socket.socket) -> None:
+    with suppress(OSError):  # it has ended meanwhile
+        connection.shutdown(socket.SHUT_RDWR)
 
+
+class _Handler(WSGIRequestHandler):
     def log_message(self, format: str, *args: Any) -> None:
         """Log requests at debug level."""
         log.debug("http " + format, *args)

@@ -32,28 +32,18 @@ _DIGITS = re.compile(r"[0-9]+")
 
 
 class RepeatFilter:
-    """Passes the first line of each cause, and later at most one in ``REPEAT_SECONDS`` with the number of dropped ones.
-
-    Lines below the level warning always pass.
-    """
+    """Passes the first line of each cause, and later at most one in ``REPEAT_SECONDS``. Below warnings, all pass."""
 
     def __init__(self) -> None:
-        self._causes: dict[tuple[str, int, str], tuple[float, int]] = {}
+        self._next: dict[tuple[str, int, str], float] = {}
 
     def __call__(self, record: logging.LogRecord) -> bool:
         """Return whether the record passes."""
-        if record.levelno < logging.WARNING:
-            return True
-        text, now = record.getMessage(), record.created
-        key = record.name, record.levelno, _DIGITS.sub("", text)
-        next_at, dropped = self._causes.get(key, (now, 0))
-        if now < next_at:
-            self._causes[key] = next_at, dropped + 1
-            return False
-        if dropped:
-            record.msg, record.args = "%s (%d more like this one)", (text, dropped)
-        self._causes[key] = now + REPEAT_SECONDS, 0
-        return True
+        cause = record.name, record.levelno, _DIGITS.sub("", record.getMessage())
+        passes = record.levelno < logging.WARNING or record.created >= self._next.get(cause, 0.0)
+        if passes and record.levelno >= logging.WARNING:
+            self._next[cause] = record.created + REPEAT_SECONDS
+        return passes
 
 
 class LineFormatter(logging.Formatter):

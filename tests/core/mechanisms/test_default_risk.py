@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import yaml
 from support.data import icd9cm
 from support.real_codes import real_pairs
 
@@ -13,9 +14,13 @@ from stream_masker.core.batch import Batch, Column
 from stream_masker.core.statistics import count_batch
 from stream_masker.pipeline.risk import RiskLimits, assess_version
 from stream_masker.service.configuration import parse_configuration
-from stream_masker.service.events.synthetic import NESTED_EVENTS, SyntheticDischarges
+from stream_masker.service.demo.processes import demo_configuration
+from stream_masker.service.events.synthetic import SyntheticDischarges
 
 RECORDS = 2_000
+EVENTS = SyntheticDischarges(
+    parse_configuration(yaml.safe_load(demo_configuration("localhost", 20_000, "semantic_noise"))), seed=17
+)
 
 
 def real():
@@ -26,7 +31,7 @@ def real():
 def leaves():
     """Generated events with codes of ICD-10-CM: the principal diagnosis, and the first secondary one."""
     tau = Ontology.load("icd10cm").taxonomy()
-    events = SyntheticDischarges(parse_configuration(NESTED_EVENTS), seed=17).events(RECORDS)
+    events = EVENTS.events(RECORDS)
     diagnoses = [event["diagnoses"] for event in events]
     pairs = zip(*((d["principal"]["code"], d["secondary"][0]["code"]) for d in diagnoses), strict=True)
     return tau, [Column(tau.encode(codes)) for codes in pairs]
@@ -35,7 +40,7 @@ def leaves():
 def lists():
     """Generated events with all of their secondary diagnoses, as many as the README publishes."""
     tau = Ontology.load("icd10cm").taxonomy()
-    events = SyntheticDischarges(parse_configuration(NESTED_EVENTS), seed=17).events(20_000)
+    events = EVENTS.events(20_000)
     diagnoses = [event["diagnoses"] for event in events]
     lengths = np.array([len(d["secondary"]) for d in diagnoses])
     secondary = tau.encode([each["code"] for d in diagnoses for each in d["secondary"]])

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import re
-import signal
 import subprocess
 import sys
 
-import orjson
 import pytest
-from support.small_configuration import write_secret
 
 from stream_masker.errors import ServiceError
-from stream_masker.service.demo.processes import check, running
-from stream_masker.service.demo.run import demo_configuration
+from stream_masker.service.demo.processes import Processes
+from stream_masker.service.demo.run import summary_lines
 
 
 @pytest.mark.exhaustive
@@ -35,33 +31,33 @@ def test_the_demonstration_masks_all_events_and_ends_with_six_sentences():
     assert "config init" in following
 
 
-def test_a_stopped_child_is_reported_with_its_log(tmp_path):
-    with running(tmp_path, {"worker": ["--config", str(tmp_path / "none.yaml")]}) as processes:
-        processes["worker"].wait(60)
-        with pytest.raises(ServiceError, match=r"worker stopped with exit code 2: .*none\.yaml"):
-            check(tmp_path, processes)
+def test_a_stopped_process_and_a_stall_are_reported_with_logs(tmp_path):
+    with Processes(tmp_path) as processes:
+        worker = processes.prepare("worker")
+        processes.begin("worker")
+        worker.wait(60)
+        with pytest.raises(ServiceError, match=r"worker stopped with exit code 2: .*stream-masker\.yaml"):
+            processes.check()
+        assert "has stood still for 120 s; start it again. worker: Error: " in str(processes.stalled(120))
 
 
-STARTED = """
-import sys, time
-from pathlib import Path
-from stream_masker.service.demo.processes import running
-with running(Path(sys.argv[1]), {"calibrator": ["--config", sys.argv[2], "--http-port", "0"]}):
-    time.sleep(600)
-"""
-
-
-def test_children_end_when_the_demonstration_is_killed(tmp_path):
-    """The log of the child is a named pipe, which ends with the last process that writes to it."""
-    write_secret(tmp_path, content=bytes(range(32)))
-    configuration = demo_configuration("127.0.0.1:1", 1_000, "semantic_noise")
-    (tmp_path / "stream-masker.yaml").write_text(orjson.dumps(configuration).decode())
-    os.mkfifo(tmp_path / "calibrator.log")
-    command = [sys.executable, "-P", "-c", STARTED, str(tmp_path), str(tmp_path / "stream-masker.yaml")]
-    with subprocess.Popen(command) as started, (tmp_path / "calibrator.log").open("rb") as log:
-        for line in log:
-            if b"serving /metrics" in line:
-                break
-        started.kill()
-        assert started.wait() == -signal.SIGKILL
-        assert b"stopping" not in log.read()
+def test_the_last_lines_say_what_is_kept_and_which_codes_moved():
+    codes = [("codes", "E11", 0.2, 0.1), ("codes", "J10.1", 0.0, 0.05), ("codes", "J11", 0, 0.01)]
+    moved = [("blocks", "J09-J18", 0.01, 0.08), *codes]
+    attribute = {"moved": [{"level": a, "concept": b, "label": "", "before": c, "now": d} for a, b, c, d in moved]}
+    measured = [{"mean_distance": 0.0, "rmse_actual": 0.28}, {"mean_distance": 0.1, "rmse_actual": 0.2}]
+    drift = {
+        "baseline": {"verdict": "act", "attributes": {"principal": attribute}},
+        "utility": {
+            "verdict": "none",
+            "attributes": dict(enumerate(measured)),
+            "pairs": [{"correlation_error": 0.0125}, {"correlation_error": 0.001}],
+        },
+    }
+    counts = {"masked": 3, "rejected": 0}
+    events, *said, kept, drifted, _ = summary_lines(counts, 12.3, ["Learned.", "Unchanged.", "Kept."], drift)
+    assert events == "Events: 3 masked, 0 rejected, in 12 s, one worker."
+    assert said == ["Learned.", "Unchanged."]
+    assert kept.startswith("Kept: correlations change by at most 0.013, and means by a distance of 0.10; codes move by")
+    assert drifted.startswith("Drift: act (find out whether patients, coding or a source have changed")
+    assert drifted.endswith("moved most: J09-J18, 1.0% -> 8.0%; J10.1, 0.0% -> 5.0%; the masks are as expected.")

@@ -9,6 +9,5 @@
 * ``records`` has the input and the outcomes, ``blocks`` their counts; ``reasons`` lists why a record is rejected.
 
 ``window`` decides which blocks statistics are computed from, and when; ``versions`` computes the next version, with its
-``risk``; ``publication`` has the figures that people may see. ``messages`` are what processes exchange, and ``seal``
-encrypts them.
+``risk``, and the figures that people may see. ``messages`` are what processes exchange, and ``seal`` encrypts them.
 """

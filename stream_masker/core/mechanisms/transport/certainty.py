@@ -103,13 +103,16 @@ class Told:
         mask, which, posterior = (np.concatenate(each) for each in zip(none, *found, strict=True))
         return mask, which, posterior
 
+    def sums(self, weights: Float64Array) -> Float64Array:
+        """Return (k + g,) float64: Σ_t weights(t)·G(x, t) of values and groups."""
+        shares = ratio(weights.astype(np.float32).reshape(self.total.shape), self.total)
+        own = (self.first * (shares @ self.second.T)).sum(axis=0, dtype=np.float64)
+        return np.concatenate([own, self.limits.groups @ own])
+
     def mean(self, redraw_chance: Float32Array) -> Float64Array:
         """Return (k + g,) float64 R̄ of values and groups; ``redraw_chance``: (n,) η."""
         weights = redraw_chance * self.chance
-        shares = ratio(weights.astype(np.float32).reshape(self.total.shape), self.total)
-        mixed = (self.first.T * (self.second @ shares.T)).sum(axis=1, dtype=np.float64)
-        own = mixed / max(float(weights.sum()), 1e-300)
-        return np.concatenate([own, self.limits.groups @ own])
+        return self.sums(weights) / max(float(weights.sum()), 1e-300)
 
     def joint(self, which: int, redraw_chance: Float32Array) -> Float64Array:
         """Return (k, a) or (k, b) float64: P(x, i) or P(x, j), by ``which``, with a redraw by (n,) η; it sums to 1."""
@@ -137,8 +140,10 @@ def greatest_products(first: Float32Array, second: Float32Array) -> Float32Array
     return result
 
 
-def least_redraw(told: Sequence[Told], floor: float = 0.0) -> Float32Array:
-    """Return (n,) nearly the least η by which no posterior exceeds its limit; ``floor``: η of all masks at least.
+def least_redraw(told: Sequence[Told], floor: float = 0.0) -> tuple[Float32Array, float]:
+    """Return (n,) nearly the least η by which no posterior exceeds its limit, and the least η of all masks.
+
+    ``told``: of all masks, or of those that can tell too much. ``floor``: of all masks at least.
 
     Given R̄, the least η of each mask is explicit. Where the masks above a limit are too few to be mixed, so that R̄
     exceeds it, all masks are redrawn so often that R̄ gets halfway from its limit to the prior. If the limit is the
@@ -157,14 +162,16 @@ def least_redraw(told: Sequence[Told], floor: float = 0.0) -> Float32Array:
         least = np.full(chance.size, floor)
         np.maximum.at(least, mask, np.clip(need, 0.0, 1.0))
         redraw_chance: Float32Array = least.astype(np.float32)
-        mean = np.concatenate([each.mean(redraw_chance) for each in told])
+        more = (redraw_chance - floor) * chance  # of a redraw of all masks, R̄ is the prior
+        redrawn = floor + float(more.sum())
+        mean = (floor * prior + np.concatenate([each.sums(more) for each in told])) / max(redrawn, 1e-300)
         final, over = posterior + redraw_chance[mask] * (mean[which] - posterior), mean > greatest
         if (final <= greatest[which]).all() and (mean <= greatest * (1.0 + SLACK)).all():
-            return redraw_chance
+            return redraw_chance, floor
         goal = (aims + prior)[over] / 2.0
         excess = (mean[over] - goal) / np.maximum(goal - prior[over], 1e-12)
-        floor = max(floor, min(1.0, float(redraw_chance @ chance) * float(excess.max(initial=0.0))))
-    return np.ones(chance.size, np.float32)
+        floor = max(floor, min(1.0, redrawn * float(excess.max(initial=0.0))))
+    return np.ones(chance.size, np.float32), 1.0
 
 
 def certain(start: Map, limits: Sequence[Limits], wanted: Sequence[float]) -> tuple[Map, Float32Array]:
@@ -176,7 +183,7 @@ def certain(start: Map, limits: Sequence[Limits], wanted: Sequence[float]) -> tu
     for solution in range(MAX_SOLUTIONS):
         found = found.scaled()
         told = [Told.of(found, j, each) for j, each in enumerate(limits)]
-        redraw_chance = least_redraw(told)
+        redraw_chance, _ = least_redraw(told)
         share = float(redraw_chance @ told[0].chance)
         excesses = [
             float((each.joint(j, redraw_chance) * found.law.values[j].squares).sum()) / goal
@@ -187,4 +194,4 @@ def certain(start: Map, limits: Sequence[Limits], wanted: Sequence[float]) -> tu
             break
         if solution + 1 < MAX_SOLUTIONS:
             found = found.sharper(excesses)
-    return found, redraw_chance.reshape(found.law.counts.shape)
+    return found, redraw_chance.reshape(found.law.target.shape)

@@ -294,7 +294,7 @@ class Strata:
         wanted, kernels = [self._wanted[j] for j in key], list(map(Kernel.flat, law.values))
         for k, goal in enumerate(wanted):
             kernels[k] = levelled(Kernel.started(law.values[k], law.marginal(k), goal), law, k, goal)
-        sources = {j: conditional(pair.share) for j, pair in links.items()}
+        sources = {j: conditional(pair.table(pair.share)) for j, pair in links.items()}
         bounds = {j: self._limits(j, links[j].values[1], law.marginal(0) @ source) for j, source in sources.items()}
         told: list[tuple[Float64Array, float]] = []  # by the root's mask of the others, where this can exceed a limit
         for j, source in sources.items():

@@ -26,7 +26,7 @@ from stream_masker.core.risk.law import hoeffding_bound
 from stream_masker.core.statistics.packing import pack_array, read_model_field, unpack_array
 from stream_masker.errors import StatisticsError
 
-FORMAT = 13
+FORMAT = 14
 """The number of the format of models and snapshots."""
 EVERY, HIDDEN = -1, -1
 """The number that stands for all contexts, and the pattern of the maps that are independent of the values."""
@@ -98,7 +98,7 @@ class Transport:
             yield from self.given[attribute].tables()
         else:
             which, places = self.attributes.index(attribute), np.arange(len(self.values(attribute)))
-            yield Table(places, places, Told.of(self.map, which), which, self.redraw_chance.ravel())
+            yield Table(places, Told.of(self.map, which), which, self.redraw_chance.ravel())
 
     def published(self) -> list[Any]:
         """Return what is published: lists of numbers and arrays."""
@@ -113,7 +113,7 @@ class Transport:
         attributes, published, tuple_weights, kernels, redraw_chance, links = model
         law = read_law(published, [distances[j] for j in attributes])
         curves = tuple(Kernel(v, *kernel) for v, kernel in zip(law.values, kernels, strict=True))
-        if not law.counts.shape == tuple_weights.shape == redraw_chance.shape:
+        if law.counts.shape != tuple_weights.shape or law.target.shape != redraw_chance.shape:
             raise ValueError("arrays of a map have other sizes than its law")
         own, given = Map(law, curves, tuple_weights), {}
         root = Told.of(own, 0).joint(0, redraw_chance.ravel()) if links else np.zeros((0, 0))
@@ -124,14 +124,14 @@ class Transport:
 
 def published_law(law: Law) -> list[Any]:
     """Return what is published of a law: lists of arrays."""
-    return [[v.positions for v in law.values], law.counts, law.heavy, list(law.frequent)]
+    return [[v.positions for v in law.values], law.tuples, law.counts, law.heavy, list(law.frequent)]
 
 
 def read_law(model: Sequence[Any], distances: Sequence[Distance]) -> Law:
     """Return the law of one or two attributes with these distances, of which ``published_law`` returned this."""
-    positions, counts, heavy, frequent = model
+    positions, tuples, counts, heavy, frequent = model
     sides = zip((*distances, *distances)[:2], positions, strict=True)
-    return Law(tuple(Values.of(distance, each) for distance, each in sides), counts, heavy, tuple(frequent))
+    return Law(tuple(Values.of(distance, each) for distance, each in sides), tuples, counts, heavy, tuple(frequent))
 
 
 def packed(each: Any) -> Any:
@@ -172,8 +172,8 @@ class AttributeLaw:
             prior = np.zeros(self.positions.size)
             for weight, places, each in self._tables(share, part):
                 own = each.told.joint(each.which, each.redraw_chance)
-                joint[np.ix_(places[each.rows], places[each.masks])] += own * weight
-                prior[places[each.rows]] += own.sum(axis=1) * each.share
+                joint[np.ix_(places, places[each.masks])] += own * weight
+                prior[places] += own.sum(axis=1) * each.share
             greatest = max(greatest, float(prior.max()))
         return joint, greatest
 
@@ -190,7 +190,7 @@ class AttributeLaw:
                 for some in np.array_split(np.arange(masks.size), max(1, masks.size // COLUMNS)):
                     block = np.zeros((self.positions.size, some.size))
                     posteriors = each.told.posteriors(each.redraw_chance, mean, masks[some])
-                    block[places[each.rows]] = posteriors * (weights[some] * weight)
+                    block[places] = posteriors * (weights[some] * weight)
                     blocks.append(block)
         return blocks, hoeffding_bound(1.0 / squares) if squares else 0.0
 

@@ -543,8 +543,8 @@ class Tree(NamedTuple):
     * ``held``: the values with P(b | a) > 0; those of a are ``held[held_starts[a]:held_starts[a + 1]]``.
     * ``lines``: (levels, k_B) int64, the nodes of each value: itself, its block, its chapter, the root.
     * ``first``, ``end``: (N,) int64, the values of a node. ``salts``: (N,) uint64.
-    * ``entries``: (N,) int64, where the numbers of each node begin that ``couple`` returns, one for each value of the
-      node above it; for the root their number.
+    * ``entries``: (levels, k_B) int64, where the numbers of each value and level begin that ``couple`` returns, one for
+      each child of the node of the level above; of the root, their number E.
     * ``nodes``: (N,) int64, 0 … N − 1. ``ones``: (N,) float32, all 1.
     """
 
@@ -558,45 +558,44 @@ class Tree(NamedTuple):
     first: Int64Array
     end: Int64Array
     salts: UInt64Array
-    entries: Int64Array
+    entries: Int64Matrix
     nodes: Int64Array
     ones: Float32Array
 
 
 @kernel
 def couple(tree: Tree, roots: Int64Array, shares: Float64Array, new: int) -> Float32Array:
-    """Return P(b, n | a*) by the coupling of ``draw_given``, before repeats and redraws, in the order of ``entries``.
+    """Return (E,) P(b, n | a*) by the coupling of ``draw_given``, before repeats and redraws, at ``entries``.
 
     n is the first node of the line of b* that is not on the line of b, or b itself if both are the same.
 
     * ``roots``, ``shares``: (m,) the values of the root, and P(a | a*). ``new``: a*.
     """
-    q, nodes, joint = tree.target[new], tree.first.size, np.zeros(tree.entries[-1], np.float32)
-    won, known = np.zeros(nodes), np.full(nodes, -1)
+    q, nodes, joint = tree.target[new], tree.first.size, np.zeros(tree.entries[-1, 0], np.float32)
+    won, gains, known = np.zeros(nodes), np.zeros(nodes, np.float32), np.full(nodes, -1)
     for k in range(roots.size):
         p = tree.source[roots[k]]
         for x in tree.held[tree.held_starts[roots[k]] : tree.held_starts[roots[k] + 1]]:
             together, node = shares[k] * np.float64(p[x]), nodes - 1
             for level in range(tree.lines.shape[0] - 2, -1, -1):
-                below, start = int64(tree.lines[level, x]), int64(tree.first[node])
-                children = range(tree.lines[level, start], tree.lines[level, tree.end[node] - 1] + 1)  # of the node
+                below, start = int64(tree.lines[level, x]), int64(tree.lines[level, tree.first[node]])
+                end, at = int64(tree.lines[level, tree.end[node] - 1]) + 1, tree.entries[level, x] - start
                 old, drawn = 1.0 / np.float64(p[node]), 1.0 / np.float64(q[node])
                 if known[node] != k:
                     known[node], won[node] = k, 0.0
-                    for c in children:
-                        won[node] += max(np.float64(q[c]) * drawn - np.float64(p[c]) * old, 0.0)
+                    for c in range(start, end):
+                        gains[c] = max(np.float64(q[c]) * drawn - np.float64(p[c]) * old, 0.0)
+                        won[node] += gains[c]
                 staying = min(np.float64(q[below]) * drawn / (np.float64(p[below]) * old), 1.0)
                 if staying < 1.0 and won[node] > 0.0:
-                    leaving = together * (1.0 - staying) / won[node]
-                    for c in children:
-                        gain = np.float64(q[c]) * drawn - np.float64(p[c]) * old
-                        if gain > 0.0:
-                            joint[tree.entries[c] + x - start] += np.float32(leaving * gain)
+                    leaving = np.float32(together * (1.0 - staying) / won[node])
+                    for c in range(start, end):
+                        joint[at + c] += leaving * gains[c]
                 together *= staying
                 if together == 0.0:
                     break
                 if level == 0:
-                    joint[tree.entries[x] + x - start] += np.float32(together)
+                    joint[at + x] += np.float32(together)
                 node = below
     return joint
 

@@ -8,9 +8,9 @@ independent of the original. The law T of masks stays the same, and the posterio
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -58,13 +58,47 @@ class Limits(NamedTuple):
         return np.maximum(self.greatest * (1.0 - SLACK), self.prior)
 
 
-@dataclass(frozen=True, eq=False)
-class Told:
-    """What n = a·b masks t = (i, j) tell of the k values of one attribute: G(x, t) = first·second / total.
+class Told(ABC):
+    """What n masks t tell of the k values x of one attribute: the posteriors G(x, t) before a redraw.
 
-    ``first``: (a, k), ``second``: (k, b), ``total``: (a, b) float32. ``chance``: (a·b,) float64, the law of masks.
+    ``chance``: (n,) float64, the law of masks. ``limits``: of the posteriors.
     """
 
+    chance: Float64Array
+    limits: Limits
+
+    @abstractmethod
+    def above(self) -> tuple[Int64Array, Int64Array, Float64Array]:
+        """The e posteriors above what is aimed at: (e,) the mask, the value, or k + the group, and G."""
+
+    @abstractmethod
+    def sums(self, weights: Float64Array) -> Float64Array:
+        """Return (k,) float64 Σ_t w(t)·G(x, t); ``weights``: (n,) w."""
+
+    @abstractmethod
+    def plain(self, masks: Int64Array) -> Float64Array:
+        """Return (k, m) float64: G of some masks."""
+
+    def mean(self, redraw_chance: Float32Array) -> Float64Array:
+        """Return (k + g,) float64 R̄ of values and groups; ``redraw_chance``: (n,) η."""
+        weights = redraw_chance * self.chance
+        own = self.sums(weights) / max(float(weights.sum()), 1e-300)
+        return np.concatenate([own, self.limits.groups @ own])
+
+    def posteriors(self, redraw_chance: Float32Array, mean: Float64Array, masks: Int64Array) -> Float64Array:
+        """Return (k, m) float64: the posteriors of the values given some masks, with a redraw by η and its R̄."""
+        told = self.plain(masks)
+        return told + redraw_chance[masks] * (mean[: len(told), None] - told)
+
+
+@dataclass(frozen=True, eq=False)
+class ToldByMap(Told):
+    """What the n = a·b masks t = (i, j) of a map tell of an attribute of it: G(x, t) = first·second / total.
+
+    ``which``: of both attributes. ``first``: (a, k), ``second``: (k, b), ``total``: (a, b) float32.
+    """
+
+    which: int
     first: Float32Array
     second: Float32Array
     total: Float32Array
@@ -72,19 +106,15 @@ class Told:
     limits: Limits
 
     @classmethod
-    def of(cls, transport: Map, which: int, limits: Limits | None = None) -> Told:
+    def of(cls, transport: Map, which: int, limits: Limits | None = None) -> ToldByMap:
         """Return what the masks of a map tell of an attribute of it; ``limits``: 1 without them."""
         (first, second), (front, back) = transport.matrices, transport.fronts
         sides = (np.ascontiguousarray(first.T), front) if which == 0 else (back, second)
         chance = (transport.chances * transport.mask_weights).astype(np.float64).ravel()
-        return cls(*sides, transport.chances, chance, limits or Limits.of(transport.law.marginal(which)))
+        return cls(which, *sides, transport.chances, chance, limits or Limits.of(transport.law.marginal(which)))
 
-    @cached_property
     def above(self) -> tuple[Int64Array, Int64Array, Float64Array]:
-        """The e posteriors above what is aimed at: (e,) the mask, the value, or k + the group, and G.
-
-        Only masks whose surest posterior is above it are looked at closely.
-        """
+        """See ``Told``. Only masks whose surest posterior is above what is aimed at are looked at closely."""
         first, total, back, limits = self.first, self.total, np.ascontiguousarray(self.second.T), self.limits
         size, aims, found = first.shape[1], limits.aims, []
         surest = greatest_products((first / aims[:size]).astype(np.float32), self.second)
@@ -100,34 +130,25 @@ class Told:
             t = np.flatnonzero((members > aim) & (self.chance > 0.0))
             found.append((t, np.full(t.size, size + group), members[t]))
         none = np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0)
-        mask, which, posterior = (np.concatenate(each) for each in zip(none, *found, strict=True))
-        return mask, which, posterior
+        mask, value, posterior = (np.concatenate(each) for each in zip(none, *found, strict=True))
+        return mask, value, posterior
 
     def sums(self, weights: Float64Array) -> Float64Array:
-        """Return (k + g,) float64: Σ_t weights(t)·G(x, t) of values and groups."""
         shares = ratio(weights.astype(np.float32).reshape(self.total.shape), self.total)
-        own = (self.first * (shares @ self.second.T)).sum(axis=0, dtype=np.float64)
-        return np.concatenate([own, self.limits.groups @ own])
+        return np.asarray((self.first.T * (self.second @ shares.T)).sum(axis=1, dtype=np.float64))
 
-    def mean(self, redraw_chance: Float32Array) -> Float64Array:
-        """Return (k + g,) float64 R̄ of values and groups; ``redraw_chance``: (n,) η."""
-        weights = redraw_chance * self.chance
-        return self.sums(weights) / max(float(weights.sum()), 1e-300)
+    def plain(self, masks: Int64Array) -> Float64Array:
+        i, j = np.divmod(masks, self.total.shape[1])
+        return np.asarray((self.first[i] * self.second.T[j]).T / self.total[i, j].astype(np.float64))
 
-    def joint(self, which: int, redraw_chance: Float32Array) -> Float64Array:
-        """Return (k, a) or (k, b) float64: P(x, i) or P(x, j), by ``which``, with a redraw by (n,) η; it sums to 1."""
+    def joint(self, redraw_chance: Float32Array) -> Float64Array:
+        """Return (k, k) float64: P(x, x*) of the attribute with a redraw by (n,) η; it sums to 1."""
         again = (redraw_chance * self.chance).reshape(self.total.shape)
         kept = ratio((self.chance.reshape(self.total.shape) - again).astype(np.float32), self.total)
-        own = self.first.T * (self.second @ kept.T) if which == 0 else self.second * (self.first.T @ kept)
+        own = self.first.T * (self.second @ kept.T) if self.which == 0 else self.second * (self.first.T @ kept)
         mean = self.mean(redraw_chance)[: len(own)]
-        joint = own + np.outer(mean, again.sum(axis=1 - which))
+        joint = own + np.outer(mean, again.sum(axis=1 - self.which))
         return np.asarray(joint / joint.sum())
-
-    def posteriors(self, redraw_chance: Float32Array, mean: Float64Array, masks: Int64Array) -> Float64Array:
-        """Return (k, m) float64: the posteriors of the values given some masks, with a redraw by η and its R̄."""
-        i, j = np.divmod(masks, self.total.shape[1])
-        told = (self.first[i] * self.second.T[j]).T / self.total[i, j].astype(np.float64)
-        return np.asarray(told + redraw_chance[masks] * (mean[: len(told), None] - told))
 
 
 def greatest_products(first: Float32Array, second: Float32Array) -> Float32Array:
@@ -140,10 +161,8 @@ def greatest_products(first: Float32Array, second: Float32Array) -> Float32Array
     return result
 
 
-def least_redraw(told: Sequence[Told], floor: float = 0.0) -> tuple[Float32Array, float]:
-    """Return (n,) nearly the least η by which no posterior exceeds its limit, and the least η of all masks.
-
-    ``told``: of all masks, or of those that can tell too much. ``floor``: of all masks at least.
+def least_redraw(told: Sequence[Told], floor: float = 0.0) -> Float32Array:
+    """Return (n,) nearly the least η by which no posterior exceeds its limit; ``floor``: η of all masks at least.
 
     Given R̄, the least η of each mask is explicit. Where the masks above a limit are too few to be mixed, so that R̄
     exceeds it, all masks are redrawn so often that R̄ gets halfway from its limit to the prior. If the limit is the
@@ -154,24 +173,23 @@ def least_redraw(told: Sequence[Told], floor: float = 0.0) -> tuple[Float32Array
         np.concatenate(each)
         for each in zip(*((x.limits.prior, x.limits.greatest, x.limits.aims) for x in told), strict=True)
     )
-    mask, which, posterior = (np.concatenate(each) for each in zip(*(x.above for x in told), strict=True))
-    which = which + np.repeat(np.cumsum(sizes) - sizes, [x.above[0].size for x in told])
+    found = [each.above() for each in told]
+    mask, which, posterior = (np.concatenate(each) for each in zip(*found, strict=True))
+    which = which + np.repeat(np.cumsum(sizes) - sizes, [each[0].size for each in found])
     mean = prior
     for _ in range(ROUNDS):
         need = (posterior - aims[which]) / np.maximum(posterior - mean[which], 1e-12)
         least = np.full(chance.size, floor)
         np.maximum.at(least, mask, np.clip(need, 0.0, 1.0))
         redraw_chance: Float32Array = least.astype(np.float32)
-        more = (redraw_chance - floor) * chance  # of a redraw of all masks, R̄ is the prior
-        redrawn = floor + float(more.sum())
-        mean = (floor * prior + np.concatenate([each.sums(more) for each in told])) / max(redrawn, 1e-300)
+        mean = np.concatenate([each.mean(redraw_chance) for each in told])
         final, over = posterior + redraw_chance[mask] * (mean[which] - posterior), mean > greatest
         if (final <= greatest[which]).all() and (mean <= greatest * (1.0 + SLACK)).all():
-            return redraw_chance, floor
+            return redraw_chance
         goal = (aims + prior)[over] / 2.0
         excess = (mean[over] - goal) / np.maximum(goal - prior[over], 1e-12)
-        floor = max(floor, min(1.0, redrawn * float(excess.max(initial=0.0))))
-    return np.ones(chance.size, np.float32), 1.0
+        floor = max(floor, min(1.0, float(redraw_chance @ chance) * float(excess.max(initial=0.0))))
+    return np.ones(chance.size, np.float32)
 
 
 def certain(start: Map, limits: Sequence[Limits], wanted: Sequence[float]) -> tuple[Map, Float32Array]:
@@ -182,11 +200,11 @@ def certain(start: Map, limits: Sequence[Limits], wanted: Sequence[float]) -> tu
     found = start
     for solution in range(MAX_SOLUTIONS):
         found = found.scaled()
-        told = [Told.of(found, j, each) for j, each in enumerate(limits)]
-        redraw_chance, _ = least_redraw(told)
+        told = [ToldByMap.of(found, j, each) for j, each in enumerate(limits)]
+        redraw_chance = least_redraw(told)
         share = float(redraw_chance @ told[0].chance)
         excesses = [
-            float((each.joint(j, redraw_chance) * found.law.values[j].squares).sum()) / goal
+            float((each.joint(redraw_chance) * found.law.values[j].squares).sum()) / goal
             for j, (each, goal) in enumerate(zip(told, wanted, strict=True))
         ]
         settled = all(abs(each**0.5 - 1.0) <= DISTANCE_ERROR for each in excesses)

@@ -69,7 +69,7 @@ class Values:
     @property
     def walked(self) -> Values:
         """The same values by chapter, then by block, so that those of each stand next to each other."""
-        order = np.lexsort([self.positions, *(self.ancestors(depth) for depth in BLOCK_DEPTHS)])
+        order = np.lexsort([self.positions.astype(np.int64), *(self.ancestors(depth) for depth in BLOCK_DEPTHS)])
         return Values.of(self.distance, self.positions[order])
 
     @cached_property

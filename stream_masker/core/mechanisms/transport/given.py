@@ -43,16 +43,10 @@ DRAWN = 100
 
 
 class Table(NamedTuple):
-    """What masks tell of the values of an attribute.
+    """What masks tell of the values of an attribute, with (n,) float32 η; the ``share`` of the records it is about, and
+    whether it is ``drawn`` to stand for others too."""
 
-    ``masks``: (m,) indices of the attribute's masks, which are those of the rows or of the columns of ``told``, by
-    ``which``. ``redraw_chance``: (n,) float32 η. ``share``: of the records it is about, and whether it is ``drawn`` to
-    stand for others too.
-    """
-
-    masks: Int64Array
     told: Told
-    which: int
     redraw_chance: Float32Array
     share: float = 1.0
     drawn: bool = False
@@ -76,31 +70,25 @@ class Given:
         return self.tree.target[:, : self.redraw_chance.shape[1]]
 
     @cached_property
-    def owners(self) -> Int64Array:
-        """(E,) int64: the value b of each number that ``couple`` returns."""
-        lines, widths = self.tree.lines, np.diff(self.tree.entries)
-        above = np.concatenate([upper[np.unique(line, return_index=True)[1]] for line, upper in pairwise(lines)])
-        return ranges(self.tree.first[above], widths)
-
-    @cached_property
     def tree(self) -> Tree:
         """The values, and the blocks, chapters and root above them, with the mass of each in both laws."""
-        own, lines = self.law.values[1], [np.arange(len(self.law.values[1]))]
-        names = [own.positions.astype(np.int64)]
+        own, size = self.law.values[1], len(self.law.values[1])
+        lines, names = [np.arange(size)], [own.positions.astype(np.int64)]
         for depth in BLOCK_DEPTHS:
             concepts = own.ancestors(depth)
             begins = np.diff(concepts, prepend=-1) != 0
             lines.append(lines[-1][-1] + np.cumsum(begins))
             names.append(concepts[begins])
         starts = [np.flatnonzero(np.diff(line, prepend=-1)) for line in lines]
-        first, end = (np.concatenate(each) for each in (starts, [np.append(own[1:], len(names[0])) for own in starts]))
-        above = np.concatenate([line[own] for line, own in zip(lines[1:], starts, strict=False)])
+        first, end = (np.concatenate(each) for each in (starts, [np.append(each[1:], size) for each in starts]))
         source, target = conditional(self.law.table(self.law.share)), conditional(self.law.target)
         rows, held = np.nonzero(source)
         masses = [
-            np.concatenate([np.add.reduceat(law, own, axis=1) for own in starts], axis=1)
+            np.concatenate([np.add.reduceat(law, each, axis=1) for each in starts], axis=1)
             for law in (source, target, self.redraw_chance * target)
         ]
+        children = [np.bincount(above[each])[above] for each, above in zip(starts, lines[1:], strict=False)]
+        entries = offsets_from_lengths(np.array(children).T.ravel())
         return Tree(
             masses[0],
             masses[1],
@@ -112,10 +100,19 @@ class Given:
             first,
             end,
             salts_of(np.concatenate(names)),
-            offsets_from_lengths((end - first)[above]),
+            np.vstack([entries[:-1].reshape(size, -1).T, np.full(size, entries[-1])]),
             np.arange(first.size),
             np.ones(first.size, np.float32),
         )
+
+    @cached_property
+    def cells(self) -> tuple[Int64Array, Int64Array, Int64Array]:
+        """(E,) the value and the node of each number of ``couple``, and (k_B,) where those of each value begin."""
+        tree, (starts, *_, ends) = self.tree, self.tree.entries
+        children = np.array([line[tree.first[above]] for line, above in pairwise(tree.lines)])
+        widths = np.diff(np.append(tree.entries[:-1].T, ends[0]))
+        values = np.repeat(np.arange(starts.size), np.diff(np.append(starts, ends[0])))
+        return values, ranges(children.T.ravel(), widths), starts
 
     def draw(
         self, root: Int32Array, root_new: Int32Array, codes: Int32Array, words: UInt64Array, lengths: Int64Array
@@ -128,68 +125,100 @@ class Given:
     @classmethod
     def fitted(cls, law: Law, root: Float64Array, limits: Limits, wanted: float) -> Given:
         """Return the masking with the redraw that the limits need, and E[d²] = ``wanted``; a and a* can force more."""
-        plain, redraw_chance, near, far = cls(law, root, np.zeros_like(law.target)), np.zeros_like(law.target), 0.0, 0.0
-        for each in plain.tables():
-            squares, told = law.values[1].squares[each.masks], each.told
-            near += float((told.first * squares).sum()) * each.share
-            far += float(told.chance @ squares @ told.limits.prior) * each.share
-        floor = float(np.clip((wanted - near) / max(far - near, 1e-12), 0.0, 1.0))
+        plain, redrawn = (cls(law, root, np.full_like(law.target, each)) for each in (0.0, 1.0))
+        near, far = (float((each.joint() * law.values[1].squares).sum()) for each in (plain, redrawn))
+        floor, redraw_chance = float(np.clip((wanted - near) / max(far - near, 1e-12), 0.0, 1.0)), plain.redraw_chance
         for new in np.flatnonzero(root.sum(axis=0) > 0.0).tolist():
-            parts, bounds = plain.coupled(new, limits)
-            masks = plain.telling(new, parts, bounds)
-            own, least = least_redraw([plain.told(new, masks, parts, bounds)], floor)
-            redraw_chance[new] = least
-            redraw_chance[new, masks] = own
+            redraw_chance[new] = least_redraw([plain.told(new, limits)], floor)
         return cls(law, root, redraw_chance)
 
+    def joint(self) -> Float64Array:
+        """Return (k_B, k_B) float64 P(b, b*), which sums to 1."""
+        roots, shares = self.drawn
+        tree, told, redraw_chance = self.tree, [self.told(new) for new in roots.tolist()], self.redraw_chance[roots]
+        posteriors = np.array([each.parted for each in told]).T
+        masks = shares[:, None] * self.target[roots].astype(np.float64)
+        again, kept = masks * redraw_chance, (masks * (1.0 - redraw_chance)).astype(np.float32)
+        means = [each.mean(own)[: masks.shape[1]] for each, own in zip(told, redraw_chance, strict=True)]
+        joint = np.array(means).T @ again
+        for line, above, starts in zip(tree.lines, tree.lines[1:], tree.entries, strict=False):
+            for node in np.unique(line).tolist():
+                below, upper = slice(tree.first[node], tree.end[node]), above[tree.first[node]]
+                beside = slice(tree.first[upper], tree.end[upper])
+                joint[beside, below] += posteriors[starts[beside] + (node - line[beside.start])] @ kept[:, below]
+        return np.asarray(joint / joint.sum())
+
+    @property
+    def drawn(self) -> tuple[Int64Array, Float64Array]:
+        """The masks of the root, and their shares; ``DRAWN`` of them that stand for all, if they are more."""
+        return sampled(self.root.sum(axis=0), DRAWN)
+
     def tables(self) -> Iterator[Table]:
-        """Yield a table for each mask of the root; if they are more than ``DRAWN``, for that many drawn ones."""
-        chances = self.root.sum(axis=0)
-        drawn = bool(np.count_nonzero(chances) > DRAWN)
-        for new, share in zip(*sampled(chances, DRAWN), strict=True):
-            masks = np.flatnonzero(self.target[new])
-            told = self.told(int(new), masks, *self.coupled(int(new)))
-            yield Table(masks, told, 0, self.redraw_chance[new, masks], float(share), drawn)
+        """Yield a table for each of ``drawn``."""
+        (roots, shares), possible = self.drawn, np.count_nonzero(self.root.any(axis=0))
+        for new, share in zip(roots.tolist(), shares.tolist(), strict=True):
+            yield Table(self.told(new), self.redraw_chance[new], share, bool(roots.size < possible))
 
-    def coupled(self, new: int, limits: Limits | None = None) -> tuple[Float32Array, Limits]:
-        """Return P(b, n | a*) for the mask ``new`` of the root, see ``couple``, and the limits of b given it.
+    def told(self, new: int, limits: Limits | None = None) -> ToldByCoupling:
+        """Return what masks tell beside the mask ``new`` of the root; ``limits``: of all values, 1 without them.
 
-        ``limits``: of all values, 1 without them. The least probable values of the root are left out; the limits are
-        lowered by their share.
+        The least probable values of the root are left out; the limits are lowered by their share.
         """
         chances = self.root[:, new] / self.root[:, new].sum()
         likely = np.argsort(-chances)
         likely = likely[: np.searchsorted(np.cumsum(chances[likely]), 1.0 - NEGLECTED) + 1]
-        kept = float(chances[likely].sum())
-        parts = couple(self.tree, likely, chances[likely] / kept, new)
-        prior: Float64Array = np.bincount(self.owners, parts, self.target.shape[1]).astype(np.float64)
-        if limits is None:
-            return parts, Limits.of(prior)
-        return parts, Limits.of(prior, limits.greatest - max(1.0 - kept, 0.0), limits.groups)
+        kept, (_, nodes, starts) = float(chances[likely].sum()), self.cells
+        parts, chance = couple(self.tree, likely, chances[likely] / kept, new), self.tree.target[new]
+        prior = np.asarray(np.add.reduceat(parts, starts), np.float64)
+        bounds = Limits.of(prior)
+        if limits is not None:
+            bounds = Limits.of(prior, limits.greatest - max(1.0 - kept, 0.0), limits.groups)
+        posteriors = ratio(parts, chance[nodes])
+        return ToldByCoupling(self, posteriors, self.target[new].astype(np.float64), bounds)
 
-    def telling(self, new: int, parts: Float32Array, limits: Limits) -> Int64Array:
-        """Return the masks some posterior of which can exceed what η aims at.
 
-        A posterior is a sum over the nodes of the mask's line; the greatest numbers of each node bound it.
-        """
-        tree, size, starts = self.tree, self.target.shape[1], self.tree.entries[:-1]
-        tops = [np.maximum.reduceat(parts / limits.aims[:size].astype(np.float32)[self.owners], starts)]
-        for weights, aim in zip(limits.groups.astype(np.float32), limits.aims[size:], strict=True):
-            tops.append(np.add.reduceat(parts * weights[self.owners], starts) / np.float32(aim))
-        shares = ratio(np.array(tops), np.broadcast_to(tree.target[new, :-1], (len(tops), starts.size)))
-        greatest = shares[:, tree.lines[:-1]].sum(axis=1).max(axis=0)
-        return np.flatnonzero((greatest > 1.0) & (self.target[new] > 0.0))
+@dataclass(frozen=True, eq=False)
+class ToldByCoupling(Told):
+    """What masks of an attribute tell of its values beside one mask of the root.
 
-    def told(self, new: int, masks: Int64Array, parts: Float32Array, limits: Limits) -> Told:
-        """Return what some masks tell; ``parts``, ``limits``: see ``coupled``."""
-        tree, law = self.tree, self.target[new]
-        joint = np.zeros((masks.size, law.size), np.float32)
-        for row, mask in zip(joint, masks.tolist(), strict=True):
-            for node, above in pairwise(tree.lines[:, mask].tolist()):
-                own = parts[tree.entries[node] :][: tree.end[above] - tree.first[above]]
-                row[tree.first[above] : tree.end[above]] += own * (law[mask] / tree.target[new, node])
-        chance = law[masks]
-        return Told(joint, np.ones((law.size, 1), np.float32), chance[:, None], chance.astype(np.float64), limits)
+    b and b* part once. So the posterior of b is the same for all masks below the node n at which b* parts.
+
+    ``given``: the attribute. ``parted``: (E,) float32 the posteriors, by b and n (``kernels.couple``).
+    """
+
+    given: Given
+    parted: Float32Array
+    chance: Float64Array
+    limits: Limits
+
+    def above(self) -> tuple[Int64Array, Int64Array, Float64Array]:
+        (values, nodes, _), size, tree = self.given.cells, self.chance.size, self.given.tree
+        aims = self.limits.aims
+        some = np.flatnonzero(self.parted > aims[:size].astype(np.float32)[values])
+        first, below = tree.first[nodes[some]], tree.end[nodes[some]] - tree.first[nodes[some]]
+        masks, own = [ranges(first, below)], [np.repeat(some, below)]
+        found, posteriors = [values[own[0]]], [self.parted[own[0]].astype(np.float64)]
+        for group, (weights, aim) in enumerate(zip(self.limits.groups, aims[size:], strict=True)):
+            parts = np.bincount(nodes, self.parted * weights[values], tree.first.size)
+            members = parts[tree.lines[:-1]].sum(axis=0)
+            masks.append(np.flatnonzero(members > aim))
+            found.append(np.full(masks[-1].size, size + group))
+            posteriors.append(members[masks[-1]])
+        mask, value, posterior = np.concatenate(masks), np.concatenate(found), np.concatenate(posteriors)
+        there = self.chance[mask] > 0.0
+        return mask[there], value[there], posterior[there]
+
+    def sums(self, weights: Float64Array) -> Float64Array:
+        (_, nodes, starts), tree, up_to = self.given.cells, self.given.tree, np.append(0.0, np.cumsum(weights))
+        return np.asarray(np.add.reduceat(self.parted * (up_to[tree.end] - up_to[tree.first])[nodes], starts))
+
+    def plain(self, masks: Int64Array) -> Float64Array:
+        tree, told = self.given.tree, np.empty((self.chance.size, masks.size))
+        for line, above, starts in [*zip(tree.lines, tree.lines[1:], tree.entries, strict=False)][::-1]:
+            for column, mask in zip(told.T, masks.tolist(), strict=True):
+                beside = slice(tree.first[above[mask]], tree.end[above[mask]])
+                column[beside] = self.parted[starts[beside] + (line[mask] - line[beside.start])]
+        return told
 
 
 def sampled(chances: Float64Array, count: int) -> tuple[Int64Array, Float64Array]:

@@ -18,7 +18,7 @@ from stream_masker.core.arrays import Float32Array, Float64Array, Int32Array, In
 from stream_masker.core.batch import Batch
 from stream_masker.core.distance import Distance
 from stream_masker.core.kernels import REDRAWN, SECOND, Products, draw_products, mixed_word
-from stream_masker.core.mechanisms.transport.certainty import COLUMNS, Told
+from stream_masker.core.mechanisms.transport.certainty import COLUMNS, ToldByMap
 from stream_masker.core.mechanisms.transport.fit import Kernel, Law, Map, Values
 from stream_masker.core.mechanisms.transport.given import Given, Table, sampled
 from stream_masker.core.random import salts_of, uniforms
@@ -92,13 +92,18 @@ class Transport:
             return self.given[attribute].law.values[1]
         return self.map.law.values[self.attributes.index(attribute)]
 
+    def joint(self, attribute: int) -> Float64Array:
+        """Return (k, k) float64: the joint law of the values of an attribute and their own masks."""
+        if attribute in self.given:
+            return self.given[attribute].joint()
+        return ToldByMap.of(self.map, self.attributes.index(attribute)).joint(self.redraw_chance.ravel())
+
     def tables(self, attribute: int) -> Iterator[Table]:
         """Yield what the masks of an attribute tell of it, those of the map in one table."""
         if attribute in self.given:
             yield from self.given[attribute].tables()
         else:
-            which, places = self.attributes.index(attribute), np.arange(len(self.values(attribute)))
-            yield Table(places, Told.of(self.map, which), which, self.redraw_chance.ravel())
+            yield Table(ToldByMap.of(self.map, self.attributes.index(attribute)), self.redraw_chance.ravel())
 
     def published(self) -> list[Any]:
         """Return what is published: lists of numbers and arrays."""
@@ -116,7 +121,7 @@ class Transport:
         if law.counts.shape != tuple_weights.shape or law.target.shape != redraw_chance.shape:
             raise ValueError("arrays of a map have other sizes than its law")
         own, given = Map(law, curves, tuple_weights), {}
-        root = Told.of(own, 0).joint(0, redraw_chance.ravel()) if links else np.zeros((0, 0))
+        root = ToldByMap.of(own, 0).joint(redraw_chance.ravel()) if links else np.zeros((0, 0))
         for j, published, redrawn in links:
             given[j] = Given(read_law(published, [distances[attributes[0]], distances[j]]), root, redrawn)
         return cls(tuple(attributes), own, redraw_chance, given)
@@ -169,12 +174,9 @@ class AttributeLaw:
         """(k, k) float64 P(x, x*); and the greatest P(x) of any part."""
         joint, greatest = np.zeros((self.positions.size,) * 2), 0.0
         for share, part in self.parts:
-            prior = np.zeros(self.positions.size)
-            for weight, places, each in self._tables(share, part):
-                own = each.told.joint(each.which, each.redraw_chance)
-                joint[np.ix_(places, places[each.masks])] += own * weight
-                prior[places] += own.sum(axis=1) * each.share
-            greatest = max(greatest, float(prior.max()))
+            own = part.joint(self.attribute)
+            joint[np.ix_(*[self._places(part)] * 2)] += own * share
+            greatest = max(greatest, float(own.sum(axis=1).max()))
         return joint, greatest
 
     def blocks(self) -> tuple[list[Float64Array], float]:
@@ -182,23 +184,22 @@ class AttributeLaw:
         (``Disclosure``): 0 unless columns are drawn at random, because there are too many."""
         blocks, squares = [], 0.0
         for share, part in self.parts:
-            for weight, places, each in self._tables(share, part):
-                masks, weights = sampled(each.told.chance, max(1, round(DRAWN_MASKS * weight)))
-                if each.drawn or masks.size < int(np.count_nonzero(each.told.chance)):
+            for each in part.tables(self.attribute):
+                weight, told = share * each.share, each.told
+                masks, weights = sampled(told.chance, max(1, round(DRAWN_MASKS * weight)))
+                if each.drawn or masks.size < int(np.count_nonzero(told.chance)):
                     squares += weight**2 * float(weights @ weights)
-                mean = each.told.mean(each.redraw_chance)
+                mean = told.mean(each.redraw_chance)
                 for some in np.array_split(np.arange(masks.size), max(1, masks.size // COLUMNS)):
                     block = np.zeros((self.positions.size, some.size))
-                    posteriors = each.told.posteriors(each.redraw_chance, mean, masks[some])
-                    block[places] = posteriors * (weights[some] * weight)
+                    posteriors = told.posteriors(each.redraw_chance, mean, masks[some])
+                    block[self._places(part)] = posteriors * (weights[some] * weight)
                     blocks.append(block)
         return blocks, hoeffding_bound(1.0 / squares) if squares else 0.0
 
-    def _tables(self, share: float, part: Transport) -> Iterator[tuple[float, Int64Array, Table]]:
-        """Yield each table of a part with its share of all records, and the places of its values."""
-        places = np.searchsorted(self.positions, part.values(self.attribute).positions)
-        for each in part.tables(self.attribute):
-            yield share * each.share, places, each
+    def _places(self, part: Transport) -> Int64Array:
+        """Return the places of the values of a part."""
+        return np.searchsorted(self.positions, part.values(self.attribute).positions)
 
 
 @dataclass(frozen=True, eq=False)

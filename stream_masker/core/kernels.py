@@ -540,7 +540,6 @@ class Tree(NamedTuple):
 
     * ``source``, ``target``, ``again``: (k_A, N) float32, the mass of each node in P(b | a), in P(b* | a*), and in
       η·P(b* | a*). ``redraw_chance``: (k_A, k_B) float32 η.
-    * ``held``: the values with P(b | a) > 0; those of a are ``held[held_starts[a]:held_starts[a + 1]]``.
     * ``lines``: (levels, k_B) int64, the nodes of each value: itself, its block, its chapter, the root.
     * ``first``, ``end``: (N,) int64, the values of a node. ``salts``: (N,) uint64.
     * ``entries``: (levels, k_B) int64, where the numbers of each value and level begin that ``couple`` returns, one for
@@ -552,8 +551,6 @@ class Tree(NamedTuple):
     target: Float32Matrix
     again: Float32Matrix
     redraw_chance: Float32Matrix
-    held: Int64Array
-    held_starts: Int64Array
     lines: Int64Matrix
     first: Int64Array
     end: Int64Array
@@ -575,7 +572,7 @@ def couple(tree: Tree, roots: Int64Array, shares: Float64Array, new: int) -> Flo
     won, gains, known = np.zeros(nodes), np.zeros(nodes, np.float32), np.full(nodes, -1)
     for k in range(roots.size):
         p = tree.source[roots[k]]
-        for x in tree.held[tree.held_starts[roots[k]] : tree.held_starts[roots[k] + 1]]:
+        for x in np.flatnonzero(p[: tree.lines.shape[1]]):
             together, node = shares[k] * np.float64(p[x]), nodes - 1
             for level in range(tree.lines.shape[0] - 2, -1, -1):
                 below, start = int64(tree.lines[level, x]), int64(tree.lines[level, tree.first[node]])

@@ -308,6 +308,18 @@ class Map:
         """(k_A, k_B) float32 Σ_s P(s)/Z(s)·K_A·K_B; times Ψ, the law of masks: T but for ``LAW_ERROR``."""
         return np.asarray(self.matrices[0].T @ self.fronts[0])
 
+    def joint(self, which: int, redraw_chance: Float32Array) -> Float64Array:
+        """Return (k, k) float64 P(x, x*) of an attribute, with a redraw by (k_A, k_B) η; it sums to 1."""
+
+        def together(weights: Float32Array) -> Float32Array:
+            sums = self.fronts[0] @ weights.T if which == 0 else self.fronts[1].T @ weights
+            return np.asarray(self.matrices[which] * sums)
+
+        again = self.mask_weights * redraw_chance
+        before, after = (together(again).sum(axis=1 - axis, dtype=np.float64) for axis in (0, 1))
+        joint = together(self.mask_weights - again) + np.outer(before, after / max(float(after.sum()), 1e-300))
+        return np.asarray(joint / joint.sum())
+
     def scaled(self) -> Map:
         """Return the map whose masks have the law T but for an error, by over-relaxed scaling."""
         share, found = self.law.share, self

@@ -31,7 +31,7 @@ from stream_masker.core.arrays import (
     ratio,
 )
 from stream_masker.core.kernels import Tree, couple, draw_given
-from stream_masker.core.mechanisms.transport.certainty import Limits, Told, least_redraw
+from stream_masker.core.mechanisms.transport.certainty import Exceeding, Limits, Told, least_redraw
 from stream_masker.core.mechanisms.transport.fit import BLOCK_DEPTHS, Law
 from stream_masker.core.random import salts_of
 
@@ -82,7 +82,6 @@ class Given:
         starts = [np.flatnonzero(np.diff(line, prepend=-1)) for line in lines]
         first, end = (np.concatenate(each) for each in (starts, [np.append(each[1:], size) for each in starts]))
         source, target = conditional(self.law.table(self.law.share)), conditional(self.law.target)
-        rows, held = np.nonzero(source)
         masses = [
             np.concatenate([np.add.reduceat(law, each, axis=1) for each in starts], axis=1)
             for law in (source, target, self.redraw_chance * target)
@@ -94,8 +93,6 @@ class Given:
             masses[1],
             masses[2],
             self.redraw_chance,
-            held,
-            np.searchsorted(rows, np.arange(len(source) + 1)),
             np.array(lines),
             first,
             end,
@@ -134,13 +131,12 @@ class Given:
 
     def joint(self) -> Float64Array:
         """Return (k_B, k_B) float64 P(b, b*), which sums to 1."""
-        roots, shares = self.drawn
-        tree, told, redraw_chance = self.tree, [self.told(new) for new in roots.tolist()], self.redraw_chance[roots]
-        posteriors = np.array([each.parted for each in told]).T
-        masks = shares[:, None] * self.target[roots].astype(np.float64)
+        tree, (roots, shares) = self.tree, self.drawn
+        parted = np.array([self.parted(new)[0] for new in roots.tolist()])
+        masks, redraw_chance = shares[:, None] * self.target[roots], self.redraw_chance[roots]
         again, kept = masks * redraw_chance, (masks * (1.0 - redraw_chance)).astype(np.float32)
-        means = [each.mean(own)[: masks.shape[1]] for each, own in zip(told, redraw_chance, strict=True)]
-        joint = np.array(means).T @ again
+        means = [self.sums(own, more) / max(more.sum(), 1e-300) for own, more in zip(parted, again, strict=True)]
+        joint, posteriors = np.array(means).T @ again, np.ascontiguousarray(parted.T)
         for line, above, starts in zip(tree.lines, tree.lines[1:], tree.entries, strict=False):
             for node in np.unique(line).tolist():
                 below, upper = slice(tree.first[node], tree.end[node]), above[tree.first[node]]
@@ -159,66 +155,56 @@ class Given:
         for new, share in zip(roots.tolist(), shares.tolist(), strict=True):
             yield Table(self.told(new), self.redraw_chance[new], share, bool(roots.size < possible))
 
-    def told(self, new: int, limits: Limits | None = None) -> ToldByCoupling:
+    def told(self, new: int, limits: Limits | None = None) -> Told:
         """Return what masks tell beside the mask ``new`` of the root; ``limits``: of all values, 1 without them.
 
-        The least probable values of the root are left out; the limits are lowered by their share.
+        The least probable values of the root are left out; the limits are lowered by their share. As b and b* part once,
+        the posterior of b is the same for all masks below the node at which b* parts.
         """
-        chances = self.root[:, new] / self.root[:, new].sum()
-        likely = np.argsort(-chances)
-        likely = likely[: np.searchsorted(np.cumsum(chances[likely]), 1.0 - NEGLECTED) + 1]
-        kept, (_, nodes, starts) = float(chances[likely].sum()), self.cells
-        parts, chance = couple(self.tree, likely, chances[likely] / kept, new), self.tree.target[new]
-        prior = np.asarray(np.add.reduceat(parts, starts), np.float64)
+        tree, (values, nodes, _), chance = self.tree, self.cells, self.target[new].astype(np.float64)
+        parted, prior, kept = self.parted(new)
+
+        def exceeding(aims: Float64Array) -> Exceeding:
+            some = np.flatnonzero(parted > aims.astype(np.float32)[values])
+            below = tree.end[nodes[some]] - tree.first[nodes[some]]
+            masks, own = ranges(tree.first[nodes[some]], below), np.repeat(some, below)
+            there = chance[masks] > 0.0
+            return masks[there], values[own[there]], parted[own[there]].astype(np.float64)
+
+        def posteriors(masks: Int64Array) -> Float64Array:
+            told = np.empty((chance.size, masks.size))
+            for line, above, begins in [*zip(tree.lines, tree.lines[1:], tree.entries, strict=False)][::-1]:
+                for column, mask in zip(told.T, masks.tolist(), strict=True):
+                    beside = slice(tree.first[above[mask]], tree.end[above[mask]])
+                    column[beside] = parted[begins[beside] + (line[mask] - line[beside.start])]
+            return told
+
+        def sums(weights: Float64Array) -> Float64Array:
+            return self.sums(parted, weights)
+
+        def members(weights: Float64Array) -> Float64Array:
+            return np.asarray(
+                np.bincount(nodes, parted * weights[values], tree.first.size)[tree.lines[:-1]].sum(axis=0)
+            )
+
         bounds = Limits.of(prior)
         if limits is not None:
-            bounds = Limits.of(prior, limits.greatest - max(1.0 - kept, 0.0), limits.groups)
-        posteriors = ratio(parts, chance[nodes])
-        return ToldByCoupling(self, posteriors, self.target[new].astype(np.float64), bounds)
+            bounds = Limits.of(prior, limits.greatest - (1.0 - kept), limits.groups)
+        return Told(chance, bounds, exceeding, posteriors, sums, members)
 
+    def sums(self, parted: Float32Array, weights: Float64Array) -> Float64Array:
+        """Return (k_B,) the sums of the posteriors of b given all masks, with (k_B,) weights; see ``parted``."""
+        tree, (_, nodes, starts), up_to = self.tree, self.cells, np.append(0.0, np.cumsum(weights))
+        return np.asarray(np.add.reduceat(parted * (up_to[tree.end] - up_to[tree.first])[nodes], starts))
 
-@dataclass(frozen=True, eq=False)
-class ToldByCoupling(Told):
-    """What masks of an attribute tell of its values beside one mask of the root.
-
-    b and b* part once. So the posterior of b is the same for all masks below the node n at which b* parts.
-
-    ``given``: the attribute. ``parted``: (E,) float32 the posteriors, by b and n (``kernels.couple``).
-    """
-
-    given: Given
-    parted: Float32Array
-    chance: Float64Array
-    limits: Limits
-
-    def above(self) -> tuple[Int64Array, Int64Array, Float64Array]:
-        (values, nodes, _), size, tree = self.given.cells, self.chance.size, self.given.tree
-        aims = self.limits.aims
-        some = np.flatnonzero(self.parted > aims[:size].astype(np.float32)[values])
-        first, below = tree.first[nodes[some]], tree.end[nodes[some]] - tree.first[nodes[some]]
-        masks, own = [ranges(first, below)], [np.repeat(some, below)]
-        found, posteriors = [values[own[0]]], [self.parted[own[0]].astype(np.float64)]
-        for group, (weights, aim) in enumerate(zip(self.limits.groups, aims[size:], strict=True)):
-            parts = np.bincount(nodes, self.parted * weights[values], tree.first.size)
-            members = parts[tree.lines[:-1]].sum(axis=0)
-            masks.append(np.flatnonzero(members > aim))
-            found.append(np.full(masks[-1].size, size + group))
-            posteriors.append(members[masks[-1]])
-        mask, value, posterior = np.concatenate(masks), np.concatenate(found), np.concatenate(posteriors)
-        there = self.chance[mask] > 0.0
-        return mask[there], value[there], posterior[there]
-
-    def sums(self, weights: Float64Array) -> Float64Array:
-        (_, nodes, starts), tree, up_to = self.given.cells, self.given.tree, np.append(0.0, np.cumsum(weights))
-        return np.asarray(np.add.reduceat(self.parted * (up_to[tree.end] - up_to[tree.first])[nodes], starts))
-
-    def plain(self, masks: Int64Array) -> Float64Array:
-        tree, told = self.given.tree, np.empty((self.chance.size, masks.size))
-        for line, above, starts in [*zip(tree.lines, tree.lines[1:], tree.entries, strict=False)][::-1]:
-            for column, mask in zip(told.T, masks.tolist(), strict=True):
-                beside = slice(tree.first[above[mask]], tree.end[above[mask]])
-                column[beside] = self.parted[starts[beside] + (line[mask] - line[beside.start])]
-        return told
+    def parted(self, new: int) -> tuple[Float32Array, Float64Array, float]:
+        """Return (E,) the posteriors of b by the nodes at which b* parts, (k_B,) P(b | a*), and the share of records."""
+        chances, (_, nodes, starts) = self.root[:, new] / self.root[:, new].sum(), self.cells
+        likely = np.argsort(-chances)
+        likely = likely[: np.searchsorted(np.cumsum(chances[likely]), 1.0 - NEGLECTED) + 1]
+        kept = min(float(chances[likely].sum()), 1.0)
+        parts = couple(self.tree, likely, chances[likely] / kept, new)
+        return ratio(parts, self.tree.target[new][nodes]), np.add.reduceat(parts, starts).astype(np.float64), kept
 
 
 def sampled(chances: Float64Array, count: int) -> tuple[Int64Array, Float64Array]:

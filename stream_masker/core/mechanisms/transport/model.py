@@ -18,7 +18,7 @@ from stream_masker.core.arrays import Float32Array, Float64Array, Int32Array, In
 from stream_masker.core.batch import Batch
 from stream_masker.core.distance import Distance
 from stream_masker.core.kernels import REDRAWN, SECOND, Products, draw_products, mixed_word
-from stream_masker.core.mechanisms.transport.certainty import COLUMNS, ToldByMap
+from stream_masker.core.mechanisms.transport.certainty import COLUMNS, Told
 from stream_masker.core.mechanisms.transport.fit import Kernel, Law, Map, Values
 from stream_masker.core.mechanisms.transport.given import Given, Table, sampled
 from stream_masker.core.random import salts_of, uniforms
@@ -96,14 +96,14 @@ class Transport:
         """Return (k, k) float64: the joint law of the values of an attribute and their own masks."""
         if attribute in self.given:
             return self.given[attribute].joint()
-        return ToldByMap.of(self.map, self.attributes.index(attribute)).joint(self.redraw_chance.ravel())
+        return self.map.joint(self.attributes.index(attribute), self.redraw_chance)
 
     def tables(self, attribute: int) -> Iterator[Table]:
         """Yield what the masks of an attribute tell of it, those of the map in one table."""
         if attribute in self.given:
             yield from self.given[attribute].tables()
         else:
-            yield Table(ToldByMap.of(self.map, self.attributes.index(attribute)), self.redraw_chance.ravel())
+            yield Table(Told.of(self.map, self.attributes.index(attribute)), self.redraw_chance.ravel())
 
     def published(self) -> list[Any]:
         """Return what is published: lists of numbers and arrays."""
@@ -121,7 +121,7 @@ class Transport:
         if law.counts.shape != tuple_weights.shape or law.target.shape != redraw_chance.shape:
             raise ValueError("arrays of a map have other sizes than its law")
         own, given = Map(law, curves, tuple_weights), {}
-        root = ToldByMap.of(own, 0).joint(redraw_chance.ravel()) if links else np.zeros((0, 0))
+        root = own.joint(0, redraw_chance) if links else np.zeros((0, 0))
         for j, published, redrawn in links:
             given[j] = Given(read_law(published, [distances[attributes[0]], distances[j]]), root, redrawn)
         return cls(tuple(attributes), own, redraw_chance, given)
@@ -192,7 +192,7 @@ class AttributeLaw:
                 mean = told.mean(each.redraw_chance)
                 for some in np.array_split(np.arange(masks.size), max(1, masks.size // COLUMNS)):
                     block = np.zeros((self.positions.size, some.size))
-                    posteriors = told.posteriors(each.redraw_chance, mean, masks[some])
+                    posteriors = told.redrawn(each.redraw_chance, mean, masks[some])
                     block[self._places(part)] = posteriors * (weights[some] * weight)
                     blocks.append(block)
         return blocks, hoeffding_bound(1.0 / squares) if squares else 0.0

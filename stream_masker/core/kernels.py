@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from stream_masker.core.arrays import (
     BoolArray,
     Float32Array,
+    Float32Cube,
     Float32Matrix,
     Float64Array,
     Float64Cube,
@@ -538,8 +539,8 @@ class Tree(NamedTuple):
     Node x < k_B is value x. Blocks, chapters and the root follow, so that the values of a node, and the nodes below it,
     stand next to each other.
 
-    * ``source``, ``target``, ``again``: (k_A, N) float32, the mass of each node in P(b | a), in P(b* | a*), and in
-      η·P(b* | a*). ``redraw_chance``: (k_A, k_B) float32 η.
+    * ``laws``: (3, k_A, N) float32, the mass of each node in P(b | a), in P(b* | a*), and in η·P(b* | a*).
+      ``redraw_chance``: (k_A, k_B) float32 η.
     * ``lines``: (levels, k_B) int64, the nodes of each value: itself, its block, its chapter, the root.
     * ``first``, ``end``: (N,) int64, the values of a node. ``salts``: (N,) uint64.
     * ``entries``: (levels, k_B) int64, where the numbers of each value and level begin that ``couple`` returns, one for
@@ -547,9 +548,7 @@ class Tree(NamedTuple):
     * ``nodes``: (N,) int64, 0 … N − 1. ``ones``: (N,) float32, all 1.
     """
 
-    source: Float32Matrix
-    target: Float32Matrix
-    again: Float32Matrix
+    laws: Float32Cube
     redraw_chance: Float32Matrix
     lines: Int64Matrix
     first: Int64Array
@@ -568,10 +567,10 @@ def couple(tree: Tree, roots: Int64Array, shares: Float64Array, new: int) -> Flo
 
     * ``roots``, ``shares``: (m,) the values of the root, and P(a | a*). ``new``: a*.
     """
-    q, nodes, joint = tree.target[new], tree.first.size, np.zeros(tree.entries[-1, 0], np.float32)
+    q, nodes, joint = tree.laws[1, new], tree.first.size, np.zeros(tree.entries[-1, 0], np.float32)
     won, gains, known = np.zeros(nodes), np.zeros(nodes, np.float32), np.full(nodes, -1)
     for k in range(roots.size):
-        p = tree.source[roots[k]]
+        p = tree.laws[0, roots[k]]
         for x in np.flatnonzero(p[: tree.lines.shape[1]]):
             together, node = shares[k] * np.float64(p[x]), nodes - 1
             for level in range(tree.lines.shape[0] - 2, -1, -1):
@@ -626,7 +625,7 @@ def draw_given(
     (levels, size), top, result = tree.lines.shape, tree.first.size - 1, np.empty(values.size, np.int32)
     weights, seen, taken = np.zeros(top + 1, np.float32), np.full(size, -1), np.full(size, -1)
     for i in range(root.size):
-        p, q, unlike = tree.source[root[i]], tree.target[root_new[i]], True
+        p, q, unlike = tree.laws[0, root[i]], tree.laws[1, root_new[i]], True
         for k in range(offsets[i], offsets[i + 1]):
             unlike, seen[values[k]] = unlike and seen[values[k]] != i, i
         for k in range(offsets[i], offsets[i + 1]):
@@ -649,7 +648,7 @@ def draw_given(
                     node = draw_product(children, tree.ones, weights, won, -1, tree.salts, word)
             node = draw_below(tree, q, node, level, mixed_word(word))
             if uniform(mixed_word(word ^ REDRAWN)) < tree.redraw_chance[root_new[i], node]:
-                node = draw_below(tree, tree.again[root_new[i]], top, levels - 1, mixed_word(word ^ SECOND))
+                node = draw_below(tree, tree.laws[2, root_new[i]], top, levels - 1, mixed_word(word ^ SECOND))
             level = 0
             while unlike and taken[node] == i and level < levels - 1:
                 level, total = level + 1, 0.0

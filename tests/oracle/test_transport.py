@@ -193,7 +193,7 @@ def test_what_masks_tell_of_an_element_is_the_mean_of_literal_couplings(lists):
     given, law = map_in_force(lists[0]).given[1], lists[0]._prepared_statistics().laws[1]
     positions = given.law.values[1].positions.tolist()
     size, place = len(positions), {x: k for k, x in enumerate(positions)}
-    source = given.tree.source[:, :size].astype(float)
+    source = given.tree.laws[0, :, :size].astype(float)
     blocks, error = law.blocks()
     assert error == 0.0
     for new, found in list(zip(np.flatnonzero(given.root.sum(axis=0)), blocks, strict=True))[::4]:

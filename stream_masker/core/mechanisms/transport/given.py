@@ -12,11 +12,9 @@ by P(b* | a*) alone. If the laws force a smaller distance than is asked for, a r
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
 
@@ -42,16 +40,6 @@ DRAWN = 100
 """How many masks of the root stand for all where it is computed how far values move, and in the risk."""
 
 
-class Table(NamedTuple):
-    """What masks tell of the values of an attribute, with (n,) float32 η; the ``share`` of the records it is about, and
-    whether it is ``drawn`` to stand for others too."""
-
-    told: Told
-    redraw_chance: Float32Array
-    share: float = 1.0
-    drawn: bool = False
-
-
 @dataclass(frozen=True, eq=False)
 class Given:
     """An attribute that is masked given the root.
@@ -67,7 +55,7 @@ class Given:
     @property
     def target(self) -> Float32Array:
         """(k_A, k_B) float32 P(b* | a*)."""
-        return self.tree.target[:, : self.redraw_chance.shape[1]]
+        return self.tree.laws[1, :, : self.redraw_chance.shape[1]]
 
     @cached_property
     def tree(self) -> Tree:
@@ -82,16 +70,11 @@ class Given:
         starts = [np.flatnonzero(np.diff(line, prepend=-1)) for line in lines]
         first, end = (np.concatenate(each) for each in (starts, [np.append(each[1:], size) for each in starts]))
         source, target = conditional(self.law.table(self.law.share)), conditional(self.law.target)
-        masses = [
-            np.concatenate([np.add.reduceat(law, each, axis=1) for each in starts], axis=1)
-            for law in (source, target, self.redraw_chance * target)
-        ]
+        laws = np.stack([source, target, self.redraw_chance * target])
         children = [np.bincount(above[each])[above] for each, above in zip(starts, lines[1:], strict=False)]
         entries = offsets_from_lengths(np.array(children).T.ravel())
         return Tree(
-            masses[0],
-            masses[1],
-            masses[2],
+            np.concatenate([np.add.reduceat(laws, each, axis=2) for each in starts], axis=2),
             self.redraw_chance,
             np.array(lines),
             first,
@@ -149,17 +132,11 @@ class Given:
         """The masks of the root, and their shares; ``DRAWN`` of them that stand for all, if they are more."""
         return sampled(self.root.sum(axis=0), DRAWN)
 
-    def tables(self) -> Iterator[Table]:
-        """Yield a table for each of ``drawn``."""
-        (roots, shares), possible = self.drawn, np.count_nonzero(self.root.any(axis=0))
-        for new, share in zip(roots.tolist(), shares.tolist(), strict=True):
-            yield Table(self.told(new), self.redraw_chance[new], share, bool(roots.size < possible))
-
     def told(self, new: int, limits: Limits | None = None) -> Told:
         """Return what masks tell beside the mask ``new`` of the root; ``limits``: of all values, 1 without them.
 
-        The least probable values of the root are left out; the limits are lowered by their share. As b and b* part once,
-        the posterior of b is the same for all masks below the node at which b* parts.
+        The least probable values of the root are left out; the limits are lowered by their share. b and b* part once,
+        so the posterior of b is the same for all masks below the node at which b* parts.
         """
         tree, (values, nodes, _), chance = self.tree, self.cells, self.target[new].astype(np.float64)
         parted, prior, kept = self.parted(new)
@@ -198,13 +175,13 @@ class Given:
         return np.asarray(np.add.reduceat(parted * (up_to[tree.end] - up_to[tree.first])[nodes], starts))
 
     def parted(self, new: int) -> tuple[Float32Array, Float64Array, float]:
-        """Return (E,) the posteriors of b by the nodes at which b* parts, (k_B,) P(b | a*), and the share of records."""
+        """Return (E,) the posteriors of b by the node at which b* parts, (k_B,) P(b | a*), and the share of records."""
         chances, (_, nodes, starts) = self.root[:, new] / self.root[:, new].sum(), self.cells
         likely = np.argsort(-chances)
         likely = likely[: np.searchsorted(np.cumsum(chances[likely]), 1.0 - NEGLECTED) + 1]
         kept = min(float(chances[likely].sum()), 1.0)
         parts = couple(self.tree, likely, chances[likely] / kept, new)
-        return ratio(parts, self.tree.target[new][nodes]), np.add.reduceat(parts, starts).astype(np.float64), kept
+        return ratio(parts, self.tree.laws[1, new][nodes]), np.add.reduceat(parts, starts).astype(np.float64), kept
 
 
 def sampled(chances: Float64Array, count: int) -> tuple[Int64Array, Float64Array]:

@@ -20,7 +20,7 @@ from stream_masker.core.distance import Distance
 from stream_masker.core.kernels import REDRAWN, SECOND, Products, draw_products, mixed_word
 from stream_masker.core.mechanisms.transport.certainty import COLUMNS, Told
 from stream_masker.core.mechanisms.transport.fit import Kernel, Law, Map, Values
-from stream_masker.core.mechanisms.transport.given import Given, Table, sampled
+from stream_masker.core.mechanisms.transport.given import Given, sampled
 from stream_masker.core.random import salts_of, uniforms
 from stream_masker.core.risk.law import hoeffding_bound
 from stream_masker.core.statistics.packing import pack_array, read_model_field, unpack_array
@@ -98,12 +98,16 @@ class Transport:
             return self.given[attribute].joint()
         return self.map.joint(self.attributes.index(attribute), self.redraw_chance)
 
-    def tables(self, attribute: int) -> Iterator[Table]:
-        """Yield what the masks of an attribute tell of it, those of the map in one table."""
-        if attribute in self.given:
-            yield from self.given[attribute].tables()
-        else:
-            yield Table(Told.of(self.map, self.attributes.index(attribute)), self.redraw_chance.ravel())
+    def told(self, attribute: int) -> Iterator[tuple[float, Told, Float32Array, bool]]:
+        """Yield what masks tell of an attribute for all records, or by the root's masks: the share of records, what is
+        told, (n,) float32 η, and whether these masks of the root are drawn to stand for others too."""
+        if attribute not in self.given:
+            yield 1.0, Told.of(self.map, self.attributes.index(attribute)), self.redraw_chance.ravel(), False
+            return
+        given = self.given[attribute]
+        drawn = bool(given.drawn[0].size < np.count_nonzero(given.root.any(axis=0)))
+        for new, share in zip(*given.drawn, strict=True):
+            yield float(share), given.told(int(new)), given.redraw_chance[new], drawn
 
     def published(self) -> list[Any]:
         """Return what is published: lists of numbers and arrays."""
@@ -184,16 +188,15 @@ class AttributeLaw:
         (``Disclosure``): 0 unless columns are drawn at random, because there are too many."""
         blocks, squares = [], 0.0
         for share, part in self.parts:
-            for each in part.tables(self.attribute):
-                weight, told = share * each.share, each.told
-                masks, weights = sampled(told.chance, max(1, round(DRAWN_MASKS * weight)))
-                if each.drawn or masks.size < int(np.count_nonzero(told.chance)):
-                    squares += weight**2 * float(weights @ weights)
-                mean = told.mean(each.redraw_chance)
+            for own, told, redraw_chance, drawn in part.told(self.attribute):
+                masks, weights = sampled(told.chance, max(1, round(DRAWN_MASKS * share * own)))
+                weights = weights * share * own
+                if drawn or masks.size < int(np.count_nonzero(told.chance)):
+                    squares += float(weights @ weights)
+                mean = told.mean(redraw_chance)
                 for some in np.array_split(np.arange(masks.size), max(1, masks.size // COLUMNS)):
                     block = np.zeros((self.positions.size, some.size))
-                    posteriors = told.redrawn(each.redraw_chance, mean, masks[some])
-                    block[self._places(part)] = posteriors * (weights[some] * weight)
+                    block[self._places(part)] = told.redrawn(redraw_chance, mean, masks[some]) * weights[some]
                     blocks.append(block)
         return blocks, hoeffding_bound(1.0 / squares) if squares else 0.0
 

@@ -13,7 +13,7 @@ by P(b* | a*) alone. If the laws force a smaller distance than is asked for, a r
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 
 import numpy as np
@@ -107,7 +107,8 @@ class Given:
         """Return the masking with the redraw that the limits need, and E[d²] = ``wanted``; a and a* can force more."""
         plain, redrawn = (cls(law, root, np.full_like(law.target, each)) for each in (0.0, 1.0))
         near, far = (float((each.joint() * law.values[1].squares).sum()) for each in (plain, redrawn))
-        floor, redraw_chance = float(np.clip((wanted - near) / max(far - near, 1e-12), 0.0, 1.0)), plain.redraw_chance
+        floor = float(np.clip((wanted - near) / max(far - near, 1e-12), 0.0, 1.0))
+        redraw_chance = np.zeros_like(law.target)
         for new in np.flatnonzero(root.sum(axis=0) > 0.0).tolist():
             redraw_chance[new] = least_redraw([plain.told(new, limits)], floor)
         return cls(law, root, redraw_chance)
@@ -156,18 +157,12 @@ class Given:
                     column[beside] = parted[begins[beside] + (line[mask] - line[beside.start])]
             return told
 
-        def sums(weights: Float64Array) -> Float64Array:
-            return self.sums(parted, weights)
-
         def members(weights: Float64Array) -> Float64Array:
-            return np.asarray(
-                np.bincount(nodes, parted * weights[values], tree.first.size)[tree.lines[:-1]].sum(axis=0)
-            )
+            inside = np.bincount(nodes, parted * weights[values], tree.first.size)
+            return np.asarray(inside[tree.lines[:-1]].sum(axis=0))
 
-        bounds = Limits.of(prior)
-        if limits is not None:
-            bounds = Limits.of(prior, limits.greatest - (1.0 - kept), limits.groups)
-        return Told(chance, bounds, exceeding, posteriors, sums, members)
+        bounds = Limits.of(prior) if limits is None else Limits.of(prior, limits.greatest - 1.0 + kept, limits.groups)
+        return Told(chance, bounds, exceeding, posteriors, partial(self.sums, parted), members)
 
     def sums(self, parted: Float32Array, weights: Float64Array) -> Float64Array:
         """Return (k_B,) the sums of the posteriors of b given all masks, with (k_B,) weights; see ``parted``."""

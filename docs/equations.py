@@ -50,7 +50,7 @@ EQUATIONS = (
     Equation("transport", "P(t ∣ s) = K(s, t)·Ψ(t) / Z(s), Φ = P / Z", code.SemanticTransport, "ours", "Cuturi 2013"),
     Equation("its kernel", "w = max(0, ln φ − λd² − ln u), Σ w = κ in a column", code.levelled, "ours", "Smith 2009"),
     Equation("its promise", "P(x ∣ t) ≤ max(β, P(x))", code.least_redraw, "ours", "Smith 2009"),
-    Equation("transport given another attribute", "P(b ∣ a) to P(b ∣ a*)", code.Given, "ours", "Altschuler 2017"),
+    Equation("transport given another attribute", "P(b ∣ a) to P(b ∣ a*)", code.Given, "ours", "Lindvall 2002"),
     Equation("PRAM", "P(c ∣ a) from a Markov matrix", code.Pram, "2017", "section 2"),
     Equation("marginality", "m(xⱼ) = Σ d(xⱼ, xₗ)", code.mean_and_variance, "2013", "2"),
     Equation("marginality mean", "argmin m(xⱼ)", code.mean_and_variance, "2013", "3"),

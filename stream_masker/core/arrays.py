@@ -30,6 +30,7 @@ Int32Matrix: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.int32]]
 Int64Matrix: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.int64]]
 UInt64Matrix: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.uint64]]
 
+Float32Cube: TypeAlias = np.ndarray[tuple[int, int, int], np.dtype[np.float32]]
 Float64Cube: TypeAlias = np.ndarray[tuple[int, int, int], np.dtype[np.float64]]
 Int32Cube: TypeAlias = np.ndarray[tuple[int, int, int], np.dtype[np.int32]]
 

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from stream_masker.core.arrays import (
     BoolArray,
     Float32Array,
+    Float32Cube,
     Float32Matrix,
     Float64Array,
     Float64Cube,
@@ -535,63 +536,75 @@ REDRAWN, SECOND, AGAIN = map(np.uint64, (0x5851F42D4C957F2D, 0x14057B7EF767814F,
 class Tree(NamedTuple):
     """The laws of an attribute's k_B values given k_A values of the root, on a tree of N nodes (``transport.given``).
 
-    The first k_B nodes are the values, the last one is the root.
+    Node x < k_B is value x. Blocks, chapters and the root follow, so that the values of a node, and the nodes below it,
+    stand next to each other.
 
-    * ``source``, ``target``: (k_A, N) float32, the mass of each node in P(b | a), and in P(b* | a*). ``redraw_chance``:
-      (k_A, k_B) float32 η.
+    * ``laws``: (3, k_A, N) float32, the mass of each node in P(b | a), in P(b* | a*), and in η·P(b* | a*).
+      ``redraw_chance``: (k_A, k_B) float32 η.
     * ``lines``: (levels, k_B) int64, the nodes of each value: itself, its block, its chapter, the root.
-    * ``parent``: (N,) int64. ``children``, ``starts``: those of node n are ``children[starts[n]:starts[n + 1]]``.
-      ``salts``: (N,) uint64.
+    * ``first``, ``end``: (N,) int64, the values of a node. ``salts``: (N,) uint64.
+    * ``entries``: (levels, k_B) int64, where the numbers of each value and level begin that ``couple`` returns, one for
+      each child of the node of the level above; of the root, their number E.
+    * ``nodes``: (N,) int64, 0 … N − 1. ``ones``: (N,) float32, all 1.
     """
 
-    source: Float32Matrix
-    target: Float32Matrix
+    laws: Float32Cube
     redraw_chance: Float32Matrix
     lines: Int64Matrix
-    parent: Int64Array
-    children: Int64Array
-    starts: Int64Array
+    first: Int64Array
+    end: Int64Array
     salts: UInt64Array
+    entries: Int64Matrix
+    nodes: Int64Array
+    ones: Float32Array
 
 
 @kernel
-def couple(tree: Tree, roots: Int64Array, shares: Float64Array, new: int, masks: Int64Array) -> Float32Matrix:
-    """Return (k_B, n) float32: P(b, b* | a*) of n masks by the coupling of ``draw_given``, before repeats and redraws.
+def couple(tree: Tree, roots: Int64Array, shares: Float64Array, new: int) -> Float32Array:
+    """Return (E,) P(b, n | a*) by the coupling of ``draw_given``, before repeats and redraws, at ``entries``.
+
+    n is the first node of the line of b* that is not on the line of b, or b itself if both are the same.
 
     * ``roots``, ``shares``: (m,) the values of the root, and P(a | a*). ``new``: a*.
-    * ``masks``: (n,) the values that can be masks, those of each node next to each other.
     """
-    q, (levels, size), nodes = tree.target[new], tree.lines.shape, tree.parent.size
-    joint, down = np.zeros((size, masks.size), np.float32), np.empty(masks.size, np.float32)
-    starts, ends, rising = np.zeros(nodes, np.int64), np.zeros(nodes, np.int64), np.empty(size)
-    for level in range(levels):
-        for m in range(masks.size):
-            starts[tree.lines[level, masks[-1 - m]]], ends[tree.lines[level, masks[m]]] = masks.size - 1 - m, m + 1
+    q, nodes, joint = tree.laws[1, new], tree.first.size, np.zeros(tree.entries[-1, 0], np.float32)
+    won, gains, known = np.zeros(nodes), np.zeros(nodes, np.float32), np.full(nodes, -1)
     for k in range(roots.size):
-        p, won, lost = tree.source[roots[k]], np.zeros(nodes), np.zeros(nodes)
-        for x in range(nodes - 1):
-            change = np.float64(q[x]) - np.float64(p[x])
-            won[tree.parent[x]] += max(change, 0.0)
-            lost[tree.parent[x]] += max(-change, 0.0)
-        for x in range(size):
-            rising[x] = max(np.float64(p[x]) - np.float64(q[x]), 0.0)
-            if ends[x] > 0:
-                joint[x, starts[x]] += shares[k] * np.float64(min(p[x], q[x]))
-        down[:] = shares[k]
-        for level in range(1, levels):
-            for m in range(masks.size):
-                node = tree.lines[level - 1, masks[m]]
-                total = won[tree.parent[node]]
-                down[m] *= max(np.float64(q[node]) - np.float64(p[node]), 0.0) / total if total > 0.0 else 0.0
-            for x in range(size):
-                if rising[x] > 0.0:
-                    node = tree.lines[level, x]
-                    loss = max(np.float64(p[node]) - np.float64(q[node]), 0.0) if level < levels - 1 else 0.0
-                    leaving = min(loss / lost[node], 1.0)
-                    falling, rising[x] = np.float32(rising[x] * (1.0 - leaving)), rising[x] * leaving
-                    for m in range(starts[node], ends[node]):
-                        joint[x, m] += falling * down[m]
+        p = tree.laws[0, roots[k]]
+        for x in np.flatnonzero(p[: tree.lines.shape[1]]):
+            together, node = shares[k] * np.float64(p[x]), nodes - 1
+            for level in range(tree.lines.shape[0] - 2, -1, -1):
+                below, start = int64(tree.lines[level, x]), int64(tree.lines[level, tree.first[node]])
+                end, at = int64(tree.lines[level, tree.end[node] - 1]) + 1, tree.entries[level, x] - start
+                old, drawn = 1.0 / np.float64(p[node]), 1.0 / np.float64(q[node])
+                if known[node] != k:
+                    known[node], won[node] = k, 0.0
+                    for c in range(start, end):
+                        gains[c] = max(np.float64(q[c]) * drawn - np.float64(p[c]) * old, 0.0)
+                        won[node] += gains[c]
+                staying = min(np.float64(q[below]) * drawn / (np.float64(p[below]) * old), 1.0)
+                if staying < 1.0 and won[node] > 0.0:
+                    leaving = np.float32(together * (1.0 - staying) / won[node])
+                    for c in range(start, end):
+                        joint[at + c] += leaving * gains[c]
+                together *= staying
+                if together == 0.0:
+                    break
+                if level == 0:
+                    joint[at + x] += np.float32(together)
+                node = below
     return joint
+
+
+@kernel
+def draw_below(tree: Tree, masses: Float32Array, node: int, level: int, word: np.uint64) -> int:
+    """Return a value below a node, drawn level by level; ``masses``: (N,) of each node. ``level``: 0 for a value."""
+    while level > 0:
+        level -= 1
+        below = tree.nodes[tree.lines[level, tree.first[node]] : tree.lines[level, tree.end[node] - 1] + 1]
+        node = draw_product(below, tree.ones, masses, np.float64(masses[node]), -1, tree.salts, word)
+        word = mixed_word(word)
+    return node
 
 
 @kernel
@@ -609,41 +622,42 @@ def draw_given(
       offsets[i + 1] − 1. If all values of a record differ, so do their masks, as far as the law allows. A repeated mask
       is drawn again from its block or, if nothing else of the block is left, one level up.
     """
-    size, top, result = tree.lines.shape[1], tree.parent.size - 1, np.empty(values.size, np.int32)
-    natural, ones = np.arange(size), np.ones(tree.parent.size, np.float32)
+    (levels, size), top, result = tree.lines.shape, tree.first.size - 1, np.empty(values.size, np.int32)
+    weights, seen, taken = np.zeros(top + 1, np.float32), np.full(size, -1), np.full(size, -1)
     for i in range(root.size):
-        start, end = offsets[i], offsets[i + 1]
-        p, q, redraw_chance = tree.source[root[i]], tree.target[root_new[i]], tree.redraw_chance[root_new[i]]
-        won, unlike = np.maximum(q - p, np.float32(0.0)), np.unique(values[start:end]).size == end - start
-        for k in range(start, end):
-            word, node, gross = words[k], int64(values[k]), float(p[values[k]])
-            place, mass = uniform(word) * gross, won if gross > 0.0 else q
-            node = node if gross > 0.0 else top
-            while node < top and place < np.float64(p[node]) - np.float64(q[node]):
-                lost, node, gross = np.float64(p[node]) - np.float64(q[node]), tree.parent[node], 0.0
-                for child in tree.children[tree.starts[node] : tree.starts[node + 1]]:
-                    gross += max(np.float64(p[child]) - np.float64(q[child]), 0.0)
-                place *= gross / lost
-            while node >= size:
-                below, total = tree.children[tree.starts[node] : tree.starts[node + 1]], 0.0
-                for child in below:
-                    total += np.float64(mass[child])
+        p, q, unlike = tree.laws[0, root[i]], tree.laws[1, root_new[i]], True
+        for k in range(offsets[i], offsets[i + 1]):
+            unlike, seen[values[k]] = unlike and seen[values[k]] != i, i
+        for k in range(offsets[i], offsets[i + 1]):
+            word, x, node, level = words[k], int64(values[k]), top, levels - 1
+            place, together = uniform(word), p[x] > 0.0
+            while together and level > 0:
+                below, first = int64(tree.lines[level - 1, x]), int64(tree.lines[level - 1, tree.first[node]])
+                end = int64(tree.lines[level - 1, tree.end[node] - 1]) + 1
+                old, drawn, won = 1.0 / np.float64(p[node]), 1.0 / np.float64(q[node]), 0.0
+                staying = min(np.float64(q[below]) * drawn / (np.float64(p[below]) * old), 1.0)
+                together = place < staying
+                if together:
+                    place, node, level = place / staying, below, level - 1
+                    continue
+                for c in range(first, end):
+                    weights[c] = max(np.float64(q[c]) * drawn - np.float64(p[c]) * old, 0.0)
+                    won += weights[c]
+                if won > 0.0:  # but for a rounding error
+                    children, level = tree.nodes[first:end], level - 1
+                    node = draw_product(children, tree.ones, weights, won, -1, tree.salts, word)
+            node = draw_below(tree, q, node, level, mixed_word(word))
+            if uniform(mixed_word(word ^ REDRAWN)) < tree.redraw_chance[root_new[i], node]:
+                node = draw_below(tree, tree.laws[2, root_new[i]], top, levels - 1, mixed_word(word ^ SECOND))
+            level = 0
+            while unlike and taken[node] == i and level < levels - 1:
+                level, total = level + 1, 0.0
+                above = tree.lines[level, node]
+                for other in range(tree.first[above], tree.end[above]):
+                    weights[other] = q[other] if taken[other] != i else np.float32(0.0)
+                    total += weights[other]
                 if total > 0.0:
-                    node = draw_product(below, ones, mass, total, -1, tree.salts, word)
-                else:  # a rounding error: the node wins nothing
-                    node, mass = top, q
-                word = mixed_word(word)
-            if uniform(mixed_word(word ^ REDRAWN)) < redraw_chance[node]:
-                total = (redraw_chance.astype(np.float64) * q[:size]).sum()
-                node = draw_product(natural, redraw_chance, q, total, -1, tree.salts, mixed_word(word ^ SECOND))
-            for level in range(1, tree.lines.shape[0] if unlike else 1):
-                taken, line = result[start:k], tree.lines[level]
-                if not (taken == node).any():
-                    break
-                fits = np.where(line == line[node], q[:size], np.float32(0.0))
-                fits[taken] = np.float32(0.0)
-                total = fits.astype(np.float64).sum()
-                if total > 0.0:
-                    node = draw_product(natural, ones, fits, total, -1, tree.salts, mixed_word(word ^ AGAIN))
-            result[k] = node
+                    others = tree.nodes[tree.first[above] : tree.end[above]]
+                    node = draw_product(others, tree.ones, weights, total, -1, tree.salts, mixed_word(word ^ AGAIN))
+            taken[node], result[k] = i, node
     return result

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from itertools import product
 
 import numpy as np
@@ -86,7 +87,7 @@ class Twin:
             ]
         )
         mask_weights = np.array([self.target[t] for t in self.masks]) / (
-            transport.map.tuple_weights[transport.map.law.counts > 0].astype(float) @ weights
+            transport.map.tuple_weights.astype(float) @ weights
         )
         plain = weights * mask_weights / (weights @ mask_weights)[:, None]
         redraw_chance = transport.redraw_chance
@@ -147,21 +148,29 @@ def test_records_are_masked_by_the_law_of_the_twin(pairs):
     assert (np.abs(found - wanted) < 5.0 * np.sqrt(wanted + 1.0)).all()
 
 
-def coupled(p, q):
-    """The coupling of two laws, from loops: {(value, value): mass}. Each value keeps what both laws have in common. Of
-    the rest, each block moves within itself what it can, then each chapter, then the root."""
-    joint, losing, winning = {}, dict(p), dict(q)
-    for size in (4, 3, 2, 1):
-        for node in {line(x)[:size] for x in p}:
-            lost, won = (
-                {x: mass for x, mass in rest.items() if line(x)[:size] == node and mass > 0.0}
-                for rest in (losing, winning)
-            )
-            totals = sum(lost.values()), sum(won.values())
-            for x, y in product(lost, won):
-                joint[x, y] = joint.get((x, y), 0.0) + min(totals) * lost[x] / totals[0] * won[y] / totals[1]
-            losing |= {x: mass * (1.0 - min(totals) / totals[0]) for x, mass in lost.items()}
-            winning |= {y: mass * (1.0 - min(totals) / totals[1]) for y, mass in won.items()}
+def coupled(p, q, depth=2):
+    """The coupling of two laws below a node, from loops: {(value, value): chance}.
+
+    Both go to the same node below it as often as can be, and on from there. Otherwise they are independent.
+    """
+    if depth > 4:
+        return {(x, x): 1.0 for x in p}
+    below, joint = {}, defaultdict(float)
+    for side, law in enumerate((p, q)):
+        for x, mass in law.items():
+            below.setdefault(line(x)[:depth], ({}, {}))[side][x] = mass
+    masses = {node: [sum(law.values()) for law in laws] for node, laws in below.items()}
+    for node, laws in below.items():
+        if min(masses[node]) > 0.0:
+            own = [{x: mass / sum(law.values()) for x, mass in law.items()} for law in laws]
+            for pair, chance in coupled(*own, depth + 1).items():
+                joint[pair] += min(masses[node]) * chance
+    parting = sum(max(old - new, 0.0) for old, new in masses.values())
+    for left, reached in product(below, below):
+        (old, kept), (had, new) = masses[left], masses[reached]
+        if old > kept and new > had:
+            for (x, mass), (y, share) in product(below[left][0].items(), below[reached][1].items()):
+                joint[x, y] += (old - kept) * (new - had) / parting * mass / old * share / new
     return joint
 
 
@@ -182,24 +191,25 @@ def test_what_masks_tell_of_an_element_is_the_mean_of_literal_couplings(lists):
     given, law = map_in_force(lists[0]).given[1], lists[0]._prepared_statistics().laws[1]
     positions = given.law.values[1].positions.tolist()
     size, place = len(positions), {x: k for k, x in enumerate(positions)}
+    source = given.tree.laws[0, :, :size].astype(float)
     blocks, error = law.blocks()
     assert error == 0.0
     for new, found in list(zip(np.flatnonzero(given.root.sum(axis=0)), blocks, strict=True))[::4]:
         plain, q = np.zeros((size, size)), dict(zip(positions, given.target[new].tolist(), strict=True))
         q = {x: mass for x, mass in q.items() if mass}
         for a, chance in enumerate(given.root[:, new]):
-            p = {x: mass for x, mass in zip(positions, given.source[a].tolist(), strict=True) if mass}
+            p = {x: mass for x, mass in zip(positions, source[a].tolist(), strict=True) if mass}
             joint = np.zeros((size, size))
             for (x, y), mass in coupled(p, q).items():
                 joint[place[x], place[y]] = mass
-            np.testing.assert_allclose(joint.sum(axis=1), given.source[a], atol=1e-6)
+            np.testing.assert_allclose(joint.sum(axis=1), source[a], atol=1e-6)
             np.testing.assert_allclose(joint.sum(axis=0), given.target[new], atol=1e-6)
             plain += chance * joint
         some = given.target[new] > 0.0
         plain, redraw_chance = plain[:, some], given.redraw_chance[new, some].astype(float)
         weights = redraw_chance * plain.sum(axis=0)
         literal = plain * (1.0 - redraw_chance) + np.outer(plain @ redraw_chance, weights / max(weights.sum(), 1e-300))
-        own = found[np.searchsorted(law.positions, positions)][:, np.argsort(given.table(int(new)).masks)]
+        own = found[np.searchsorted(law.positions, positions)]
         np.testing.assert_allclose(own, literal, atol=2e-3 * literal.sum())
         limits = np.maximum(0.3, literal.sum(axis=1) / literal.sum())
         posterior = literal / literal.sum(axis=0)

@@ -8,10 +8,8 @@ independent of the original. The law T of masks stays the same, and the posterio
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -28,6 +26,9 @@ COLUMNS = 512
 """The number of columns of posteriors that are computed at once."""
 CACHED = 256
 """The number of columns of products that are computed at once, so that they stay in a processor's cache."""
+
+
+Exceeding: TypeAlias = tuple[Int64Array, Int64Array, Float64Array]
 
 
 class Limits(NamedTuple):
@@ -58,73 +59,83 @@ class Limits(NamedTuple):
         return np.maximum(self.greatest * (1.0 - SLACK), self.prior)
 
 
-@dataclass(frozen=True, eq=False)
-class Told:
-    """What n = a·b masks t = (i, j) tell of the k values of one attribute: G(x, t) = first·second / total.
+class Told(NamedTuple):
+    """What n masks t tell of the k values x of one attribute: the posteriors G(x, t) before a redraw.
 
-    ``first``: (a, k), ``second``: (k, b), ``total``: (a, b) float32. ``chance``: (a·b,) float64, the law of masks.
+    * ``chance``: (n,) float64, the law of masks. ``limits``: of the posteriors.
+    * ``exceeding``: given (k,) numbers, the e posteriors above them: (e,) each, the mask, the value, and G.
+    * ``posteriors``: given m masks, (k, m) float64 G. ``sums``: given (n,) weights w, (k,) Σ_t w(t)·G(x, t).
+    * ``members``: given (k,) weights w, (n,) Σ_x w(x)·G(x, t).
     """
 
-    first: Float32Array
-    second: Float32Array
-    total: Float32Array
     chance: Float64Array
     limits: Limits
+    exceeding: Callable[[Float64Array], Exceeding]
+    posteriors: Callable[[Int64Array], Float64Array]
+    sums: Callable[[Float64Array], Float64Array]
+    members: Callable[[Float64Array], Float64Array]
 
     @classmethod
     def of(cls, transport: Map, which: int, limits: Limits | None = None) -> Told:
-        """Return what the masks of a map tell of an attribute of it; ``limits``: 1 without them."""
-        (first, second), (front, back) = transport.matrices, transport.fronts
-        sides = (np.ascontiguousarray(first.T), front) if which == 0 else (back, second)
-        chance = (transport.chances * transport.mask_weights).astype(np.float64).ravel()
-        return cls(*sides, transport.chances, chance, limits or Limits.of(transport.law.marginal(which)))
+        """Return what the masks t = (i, j) of a map tell of an attribute of it; ``limits``: 1 without them.
 
-    @cached_property
-    def above(self) -> tuple[Int64Array, Int64Array, Float64Array]:
-        """The e posteriors above what is aimed at: (e,) the mask, the value, or k + the group, and G.
-
-        Only masks whose surest posterior is above it are looked at closely.
+        G(x, t) = first(i, x)·second(x, j) / total(t). Only masks whose surest posterior exceeds a limit are looked at
+        closely.
         """
-        first, total, back, limits = self.first, self.total, np.ascontiguousarray(self.second.T), self.limits
-        size, aims, found = first.shape[1], limits.aims, []
-        surest = greatest_products((first / aims[:size]).astype(np.float32), self.second)
-        over = np.flatnonzero((surest > total).ravel() & (self.chance > 0.0))
-        for masks in (over[start : start + COLUMNS] for start in range(0, over.size, COLUMNS)):
+        (near, far), (front, back), total = transport.matrices, transport.fronts, transport.chances
+        first, second = (np.ascontiguousarray(near.T), front) if which == 0 else (back, far)
+        chance = (total * transport.mask_weights).astype(np.float64).ravel()
+
+        def exceeding(aims: Float64Array) -> Exceeding:
+            surest, found = greatest_products((first / aims).astype(np.float32), second), []
+            over, other = np.flatnonzero((surest > total).ravel() & (chance > 0.0)), np.ascontiguousarray(second.T)
+            for masks in np.array_split(over, over.size // COLUMNS + 1):
+                i, j = np.divmod(masks, total.shape[1])
+                told = first[i] * other[j] / total[i, j].astype(np.float64)[:, None]
+                t, x = np.nonzero(told > aims)
+                found.append((masks[t], x, told[t, x]))
+            return joined(found)
+
+        def posteriors(masks: Int64Array) -> Float64Array:
             i, j = np.divmod(masks, total.shape[1])
-            told = first[i] * back[j] / total[i, j].astype(np.float64)[:, None]
-            t, x = np.nonzero(told > aims[:size])
-            found.append((masks[t], x, told[t, x]))
-        for group, (weights, aim) in enumerate(zip(limits.groups.astype(np.float32), aims[size:], strict=True)):
-            mass = np.asarray((first * weights) @ self.second, np.float32)
-            members = ratio(mass, total).ravel().astype(np.float64)
-            t = np.flatnonzero((members > aim) & (self.chance > 0.0))
-            found.append((t, np.full(t.size, size + group), members[t]))
-        none = np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0)
-        mask, which, posterior = (np.concatenate(each) for each in zip(none, *found, strict=True))
-        return mask, which, posterior
+            return np.asarray((first[i] * second.T[j]).T / total[i, j].astype(np.float64))
+
+        def sums(weights: Float64Array) -> Float64Array:
+            shares = ratio(weights.astype(np.float32).reshape(total.shape), total)
+            return np.asarray((first.T * (second @ shares.T)).sum(axis=1, dtype=np.float64))
+
+        def members(weights: Float64Array) -> Float64Array:
+            mass = np.asarray((first * weights.astype(np.float32)) @ second, np.float32)
+            return ratio(mass, total).ravel().astype(np.float64)
+
+        return cls(chance, limits or Limits.of(transport.law.marginal(which)), exceeding, posteriors, sums, members)
+
+    def above(self) -> Exceeding:
+        """Return the posteriors above what is aimed at, those of groups after those of the k values."""
+        size, aims, groups = self.limits.groups.shape[1], self.limits.aims, self.limits.groups
+        found = [self.exceeding(aims[:size])]
+        for group, (weights, aim) in enumerate(zip(groups, aims[size:], strict=True), size):
+            inside = self.members(weights)
+            over = np.flatnonzero((inside > aim) & (self.chance > 0.0))
+            found.append((over, np.full(over.size, group), inside[over]))
+        return joined(found)
 
     def mean(self, redraw_chance: Float32Array) -> Float64Array:
         """Return (k + g,) float64 R̄ of values and groups; ``redraw_chance``: (n,) η."""
         weights = redraw_chance * self.chance
-        shares = ratio(weights.astype(np.float32).reshape(self.total.shape), self.total)
-        mixed = (self.first.T * (self.second @ shares.T)).sum(axis=1, dtype=np.float64)
-        own = mixed / max(float(weights.sum()), 1e-300)
+        own = self.sums(weights) / max(float(weights.sum()), 1e-300)
         return np.concatenate([own, self.limits.groups @ own])
 
-    def joint(self, which: int, redraw_chance: Float32Array) -> Float64Array:
-        """Return (k, a) or (k, b) float64: P(x, i) or P(x, j), by ``which``, with a redraw by (n,) η; it sums to 1."""
-        again = (redraw_chance * self.chance).reshape(self.total.shape)
-        kept = ratio((self.chance.reshape(self.total.shape) - again).astype(np.float32), self.total)
-        own = self.first.T * (self.second @ kept.T) if which == 0 else self.second * (self.first.T @ kept)
-        mean = self.mean(redraw_chance)[: len(own)]
-        joint = own + np.outer(mean, again.sum(axis=1 - which))
-        return np.asarray(joint / joint.sum())
-
-    def posteriors(self, redraw_chance: Float32Array, mean: Float64Array, masks: Int64Array) -> Float64Array:
+    def redrawn(self, redraw_chance: Float32Array, mean: Float64Array, masks: Int64Array) -> Float64Array:
         """Return (k, m) float64: the posteriors of the values given some masks, with a redraw by η and its R̄."""
-        i, j = np.divmod(masks, self.total.shape[1])
-        told = (self.first[i] * self.second.T[j]).T / self.total[i, j].astype(np.float64)
-        return np.asarray(told + redraw_chance[masks] * (mean[: len(told), None] - told))
+        told = self.posteriors(masks)
+        return told + redraw_chance[masks] * (mean[: len(told), None] - told)
+
+
+def joined(parts: Sequence[Exceeding]) -> Exceeding:
+    """Return the posteriors of all parts."""
+    mask, value, posterior = (np.concatenate(each) for each in zip(*parts, strict=True))
+    return mask, value, posterior
 
 
 def greatest_products(first: Float32Array, second: Float32Array) -> Float32Array:
@@ -149,8 +160,9 @@ def least_redraw(told: Sequence[Told], floor: float = 0.0) -> Float32Array:
         np.concatenate(each)
         for each in zip(*((x.limits.prior, x.limits.greatest, x.limits.aims) for x in told), strict=True)
     )
-    mask, which, posterior = (np.concatenate(each) for each in zip(*(x.above for x in told), strict=True))
-    which = which + np.repeat(np.cumsum(sizes) - sizes, [x.above[0].size for x in told])
+    found = [each.above() for each in told]
+    mask, which, posterior = joined(found)
+    which = which + np.repeat(np.cumsum(sizes) - sizes, [each[0].size for each in found])
     mean = prior
     for _ in range(ROUNDS):
         need = (posterior - aims[which]) / np.maximum(posterior - mean[which], 1e-12)
@@ -178,13 +190,14 @@ def certain(start: Map, limits: Sequence[Limits], wanted: Sequence[float]) -> tu
         told = [Told.of(found, j, each) for j, each in enumerate(limits)]
         redraw_chance = least_redraw(told)
         share = float(redraw_chance @ told[0].chance)
+        redraw_chance = redraw_chance.reshape(found.law.target.shape)
         excesses = [
-            float((each.joint(j, redraw_chance) * found.law.values[j].squares).sum()) / goal
-            for j, (each, goal) in enumerate(zip(told, wanted, strict=True))
+            float((found.joint(j, redraw_chance) * found.law.values[j].squares).sum()) / goal
+            for j, goal in enumerate(wanted)
         ]
         settled = all(abs(each**0.5 - 1.0) <= DISTANCE_ERROR for each in excesses)
         if settled or (share > 0.0 and solution > 0):
             break
         if solution + 1 < MAX_SOLUTIONS:
             found = found.sharper(excesses)
-    return found, redraw_chance.reshape(found.law.counts.shape)
+    return found, redraw_chance

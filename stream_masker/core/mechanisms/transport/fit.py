@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from stream_masker.core.arrays import BoolArray, Float32Array, Float64Array, Int32Array, Int64Array, ratio
 from stream_masker.core.distance import Distance
-from stream_masker.core.statistics.counts import SparseCounts, marginals
+from stream_masker.core.statistics.counts import SparseCounts, marginals, sum_by_key
 from stream_masker.errors import StatisticsError
 
 COMPARED = 512
@@ -42,7 +42,7 @@ NOTHING_WRITTEN = "no code is of enough patients to be written: use a smaller le
 class Values:
     """The k values of one attribute. Every other concept counts as the nearest of them, of least position if equal.
 
-    ``positions``: (k,) int32, ascending. ``index_of``: int32, for each position of the taxonomy the index of its value,
+    ``positions``: (k,) int32. ``index_of``: int32, for each position of the taxonomy the index of its value,
     −1 where it is not known yet.
     """
 
@@ -52,7 +52,7 @@ class Values:
 
     @classmethod
     def of(cls, distance: Distance, positions: Int32Array) -> Values:
-        """Create the values at these ascending positions."""
+        """Create the values at these positions."""
         index_of = np.full(len(distance.taxonomy), -1, np.int32)
         index_of[positions] = np.arange(positions.size, dtype=np.int32)
         return cls(distance, positions, index_of)
@@ -65,6 +65,12 @@ class Values:
 
     def __len__(self) -> int:
         return self.positions.size
+
+    @property
+    def walked(self) -> Values:
+        """The same values by chapter, then by block, so that those of each stand next to each other."""
+        order = np.lexsort([self.positions.astype(np.int64), *(self.ancestors(depth) for depth in BLOCK_DEPTHS)])
+        return Values.of(self.distance, self.positions[order])
 
     @cached_property
     def squares(self) -> Float32Array:
@@ -99,13 +105,15 @@ class Values:
 class Law:
     """The window's law of pairs of values, and what is written for them; of one attribute, each value and the root.
 
-    * ``values``: k_A and k_B of them. ``counts``: (k_A, k_B) int64 records.
-    * ``heavy``: (k_A, k_B) whether a pair is of enough patients. ``frequent``: the same of values, (k_A,) and (k_B,).
+    * ``values``: k_A and k_B of them. ``tuples``: (2, m) int64, the indices of the m pairs of the window, ascending.
+    * ``counts``: (m,) int64 records. ``heavy``: (m,) whether a pair is of enough patients.
+    * ``frequent``: the same of values, (k_A,) and (k_B,).
     """
 
     values: tuple[Values, ...]
+    tuples: Int64Array
     counts: Int64Array
-    heavy: NDArray[np.bool_]
+    heavy: BoolArray
     frequent: tuple[BoolArray, ...]
 
     @classmethod
@@ -115,31 +123,36 @@ class Law:
         """Return the law of a column of values, or of pairs, by the number of distances.
 
         ``least``: how many patients are enough. ``most``: of how many values of an attribute the law is; each other one
-        counts as the nearest of them. ``first``: the values of the first attribute, if they are known.
+        counts as the nearest of them. ``first``: the values of the first attribute, if they are known; those of the
+        second are then ``walked``.
         """
         size = len(distances[1].taxonomy) if len(distances) == 2 else 1
         sides = marginals(column, size)
-        values = (
-            first or Values.most_frequent(distances[0], sides[0], most),
-            Values.most_frequent(distances[-1], sides[1], most),
-        )
-        shape = len(values[0]), len(values[1])
+        second = Values.most_frequent(distances[-1], sides[1], most)
+        values = (first, second.walked) if first else (Values.most_frequent(distances[0], sides[0], most), second)
         a, b = (v.indices(codes) for v, codes in zip(values, np.divmod(column.keys, size), strict=True))
-        merged = column.regroup(a.astype(np.int64) * shape[1] + b, shape[0] * shape[1])
+        merged = sum_by_key(a.astype(np.int64) * len(second) + b, column.counts, column.key_bits)
         frequent = tuple(
             s.regroup(v.indices(s.keys).astype(np.int64), len(v)).units >= least
             for v, s in zip(values, sides, strict=True)
         )
-        return cls(values, merged.counts.reshape(shape), (merged.units >= least).reshape(shape), frequent)
+        tuples = np.array(np.divmod(merged.keys, len(second)))
+        return cls(values, tuples, merged.counts, merged.units >= least, frequent)
 
-    @cached_property
+    @property
     def share(self) -> Float64Array:
-        """(k_A, k_B) float64 P."""
+        """(m,) float64 P."""
         return np.asarray(self.counts / self.counts.sum())
 
     def marginal(self, which: int) -> Float64Array:
         """Return (k,) float64 P(x) of an attribute."""
-        return np.asarray(self.share.sum(axis=1 - which))
+        return np.asarray(np.bincount(self.tuples[which], self.share, len(self.values[which])))
+
+    def table(self, numbers: NDArray[np.number]) -> Float32Array:
+        """Return (k_A, k_B) float32 with these (m,) numbers of the window's pairs, 0 for others."""
+        result = np.zeros((len(self.values[0]), len(self.values[1])), np.float32)
+        result[*self.tuples] = numbers
+        return result
 
     @cached_property
     def target(self) -> Float32Array:
@@ -150,18 +163,17 @@ class Law:
 
         Raises StatisticsError if no code is of enough patients.
         """
-        target, rest = np.where(self.heavy, self.counts, 0.0), np.where(self.heavy, 0, self.counts)
+        target, rest = self.table(np.where(self.heavy, self.share, 0.0)), np.where(self.heavy, 0.0, self.share)
         for depth in BLOCK_DEPTHS:
             (first, a), (second, b) = (self._shares(j, depth) for j in (0, 1))
-            can = np.logical_and.outer(np.bincount(first, a)[first] > 0.0, np.bincount(second, b)[second] > 0.0)
-            mass, cells = np.zeros((first.max() + 1, second.max() + 1)), np.ix_(first, second)
-            np.add.at(mass, cells, np.where(can, rest, 0))
-            target += a[:, None] * mass[cells] * b
-            rest = np.where(can, 0, rest)
+            mass, cells = np.zeros((first.max() + 1, second.max() + 1)), (first[self.tuples[0]], second[self.tuples[1]])
+            can = np.logical_and(np.bincount(first, a)[cells[0]] > 0.0, np.bincount(second, b)[cells[1]] > 0.0)
+            np.add.at(mass, cells, np.where(can, rest, 0.0))
+            target += (a[:, None] * mass[first]).astype(np.float32)[:, second] * b.astype(np.float32)
+            rest = np.where(can, 0.0, rest)
         if not target.any():
             raise StatisticsError(NOTHING_WRITTEN)
-        written: Float32Array = (target / target.sum()).astype(np.float32)
-        return written
+        return np.asarray(target / target.sum(dtype=np.float64), np.float32)
 
     def _shares(self, j: int, depth: int) -> tuple[Int64Array, Float64Array]:
         """Return the group of each value of attribute j at a depth, and the share of each value in its group."""
@@ -251,7 +263,7 @@ def _lowered(heights: Float32Array, levels: Float32Array) -> Float32Array:
 
 @dataclass(frozen=True, eq=False)
 class Map:
-    """A map of records. ``tuple_weights``: (k_A, k_B) float32 Φ, 0 for what the window lacks; all follows from it."""
+    """A map of records. ``tuple_weights``: (m,) float32 Φ of the window's tuples; all follows from it."""
 
     law: Law
     kernels: tuple[Kernel, ...]
@@ -261,7 +273,8 @@ class Map:
     def started(cls, law: Law, kernels: tuple[Kernel, ...]) -> Map:
         """Return the map that has the law if the attributes are independent."""
         first, second = (np.exp(kernel.weights) / law.marginal(j) for j, kernel in enumerate(kernels))
-        return cls(law, kernels, (law.share * np.outer(first, second)).astype(np.float32))
+        a, b = law.tuples
+        return cls(law, kernels, (law.share * (first[a] * second[b])).astype(np.float32))
 
     @property
     def matrices(self) -> tuple[Float32Array, Float32Array]:
@@ -271,7 +284,8 @@ class Map:
     @cached_property
     def mask_weights(self) -> Float32Array:
         """(k_A, k_B) float32 Ψ = T / (K_Aᵀ·Φ·K_B)."""
-        return np.asarray(self.law.target / (self.matrices[0].T @ (self.tuple_weights @ self.matrices[1])))
+        reached = self.matrices[0].T @ (self.law.table(self.tuple_weights) @ self.matrices[1])
+        return np.asarray(self.law.target / reached)
 
     @cached_property
     def inner(self) -> Float32Array:
@@ -286,7 +300,7 @@ class Map:
     @cached_property
     def fronts(self) -> tuple[Float32Array, Float32Array]:
         """(k_A, k_B) float32 each: Σ_b P/Z·K_B(b, b*) at (a, b*), and Σ_a P/Z·K_A(a, a*) at (a*, b)."""
-        weights = (self.law.share / self.totals).astype(np.float32)
+        weights = self.law.table(self.law.share / self.totals[*self.law.tuples])
         return weights @ self.matrices[1], self.matrices[0].T @ weights
 
     @cached_property
@@ -294,16 +308,25 @@ class Map:
         """(k_A, k_B) float32 Σ_s P(s)/Z(s)·K_A·K_B; times Ψ, the law of masks: T but for ``LAW_ERROR``."""
         return np.asarray(self.matrices[0].T @ self.fronts[0])
 
+    def joint(self, which: int, redraw_chance: Float32Array) -> Float64Array:
+        """Return (k, k) float64 P(x, x*) of an attribute, with a redraw by (k_A, k_B) η; it sums to 1."""
+
+        def together(weights: Float32Array) -> Float32Array:
+            sums = self.fronts[0] @ weights.T if which == 0 else self.fronts[1].T @ weights
+            return np.asarray(self.matrices[which] * sums)
+
+        again = self.mask_weights * redraw_chance
+        before, after = (together(again).sum(axis=1 - axis, dtype=np.float64) for axis in (0, 1))
+        joint = together(self.mask_weights - again) + np.outer(before, after / max(float(after.sum()), 1e-300))
+        return np.asarray(joint / joint.sum())
+
     def scaled(self) -> Map:
         """Return the map whose masks have the law T but for an error, by over-relaxed scaling."""
-        there, found = np.nonzero(self.law.counts), self
-        share, weights, tuple_weights = self.law.share[there], self.tuple_weights[there], np.zeros_like(self.law.target)
+        share, found = self.law.share, self
         for _ in range(LAW_ROUNDS):
-            change = (share / found.totals[there] / weights).astype(np.float32)
+            change = (share / found.totals[*self.law.tuples] / found.tuple_weights).astype(np.float32)
             settled = float(np.abs(change - 1.0) @ share) < LAW_ERROR
-            weights = weights * (change if settled else change**RELAXATION)
-            tuple_weights[there] = weights
-            found = replace(found, tuple_weights=tuple_weights)
+            found = replace(found, tuple_weights=found.tuple_weights * (change if settled else change**RELAXATION))
             if settled:
                 break
         return found

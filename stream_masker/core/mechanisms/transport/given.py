@@ -5,21 +5,18 @@ from P(b* | a*) where its mask would tell too much. Given a*, the mask b* is ind
 tell no more about a than a* alone. Each attribute keeps its law with the root, and its relation to others as far as the
 root explains it. Elements are drawn independently of each other given the root, but differ where the originals do.
 
-The coupling moves as little mass through the tree of blocks and chapters as both laws allow (an optimal transport for
-the distance of this tree). A value leaves a node with the share of mass that the node loses from P(b | a) to P(b* |
-a*), and comes down from the last node that it does not leave, in proportion to the mass that the nodes below it win. If
-the laws force a smaller distance than is asked for, a redraw of all values adds the rest.
+b and b* walk down the tree of chapters and blocks together as long as both laws allow: from each node they go to the
+same node below it as often as a coupling of both laws can (Lindvall 2002, section I.5). Once b* has parted, it is drawn
+by P(b* | a*) alone. If the laws force a smaller distance than is asked for, a redraw of all values adds the rest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
-from typing import NamedTuple
+from functools import cached_property, partial
+from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stream_masker.core.arrays import (
     Float32Array,
@@ -28,9 +25,11 @@ from stream_masker.core.arrays import (
     Int64Array,
     UInt64Array,
     offsets_from_lengths,
+    ranges,
+    ratio,
 )
 from stream_masker.core.kernels import Tree, couple, draw_given
-from stream_masker.core.mechanisms.transport.certainty import Limits, Told, least_redraw
+from stream_masker.core.mechanisms.transport.certainty import Exceeding, Limits, Told, least_redraw
 from stream_masker.core.mechanisms.transport.fit import BLOCK_DEPTHS, Law
 from stream_masker.core.random import salts_of
 
@@ -39,23 +38,6 @@ NEGLECTED = 3e-3
 masks tell. Limits are lowered by it."""
 DRAWN = 100
 """How many masks of the root stand for all where it is computed how far values move, and in the risk."""
-
-
-class Table(NamedTuple):
-    """What masks tell of k values of an attribute.
-
-    ``rows``, ``masks``: (k,), (m,) indices of values, and of the attribute's masks, which are those of the rows or of
-    the columns of ``told``, by ``which``. ``redraw_chance``: (n,) float32 η. ``share``: of the records it is about, and
-    whether it is ``drawn`` to stand for others too.
-    """
-
-    rows: Int64Array
-    masks: Int64Array
-    told: Told
-    which: int
-    redraw_chance: Float32Array
-    share: float = 1.0
-    drawn: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,38 +52,47 @@ class Given:
     root: Float64Array
     redraw_chance: Float32Array
 
-    @cached_property
-    def source(self) -> Float64Array:
-        """(k_A, k_B) float64 P(b | a)."""
-        return conditional(self.law.share)
-
-    @cached_property
-    def target(self) -> Float64Array:
-        """(k_A, k_B) float64 P(b* | a*)."""
-        return conditional(self.law.target)
+    @property
+    def target(self) -> Float32Array:
+        """(k_A, k_B) float32 P(b* | a*)."""
+        return self.tree.laws[1, :, : self.redraw_chance.shape[1]]
 
     @cached_property
     def tree(self) -> Tree:
         """The values, and the blocks, chapters and root above them, with the mass of each in both laws."""
-        own, masses = self.law.values[1], [[self.source], [self.target]]
-        names, lines, parent = [own.positions.astype(np.int64)], [np.arange(len(own))], np.zeros(0, np.int64)
+        own, size = self.law.values[1], len(self.law.values[1])
+        lines, names = [np.arange(size)], [own.positions.astype(np.int64)]
         for depth in BLOCK_DEPTHS:
-            concepts, of = np.unique(own.ancestors(depth), return_inverse=True)
-            start = parent.size + names[-1].size
-            below = np.zeros(names[-1].size, np.int64)
-            below[lines[-1] - parent.size] = of + start
-            parent = np.concatenate([parent, below])
-            member = (of[:, None] == np.arange(concepts.size)).astype(np.float64)
-            for each in masses:
-                each.append(each[0] @ member)
-            names.append(concepts)
-            lines.append(of + start)
-        children = np.argsort(parent, kind="stable")
-        starts = np.searchsorted(parent[children], np.arange(parent.size + 2))
-        source, target = (np.concatenate(each, axis=1).astype(np.float32) for each in masses)
-        parent = np.append(parent, parent.size)
-        salts = salts_of(np.concatenate(names))
-        return Tree(source, target, self.redraw_chance, np.array(lines), parent, children, starts, salts)
+            concepts = own.ancestors(depth)
+            begins = np.diff(concepts, prepend=-1) != 0
+            lines.append(lines[-1][-1] + np.cumsum(begins))
+            names.append(concepts[begins])
+        starts = [np.flatnonzero(np.diff(line, prepend=-1)) for line in lines]
+        first, end = (np.concatenate(each) for each in (starts, [np.append(each[1:], size) for each in starts]))
+        source, target = conditional(self.law.table(self.law.share)), conditional(self.law.target)
+        laws = np.stack([source, target, self.redraw_chance * target])
+        children = [np.bincount(above[each])[above] for each, above in zip(starts, lines[1:], strict=False)]
+        entries = offsets_from_lengths(np.array(children).T.ravel())
+        return Tree(
+            np.concatenate([np.add.reduceat(laws, each, axis=2) for each in starts], axis=2),
+            self.redraw_chance,
+            np.array(lines),
+            first,
+            end,
+            salts_of(np.concatenate(names)),
+            np.vstack([entries[:-1].reshape(size, -1).T, np.full(size, entries[-1])]),
+            np.arange(first.size),
+            np.ones(first.size, np.float32),
+        )
+
+    @cached_property
+    def cells(self) -> tuple[Int64Array, Int64Array, Int64Array]:
+        """(E,) the value and the node of each number of ``couple``, and (k_B,) where those of each value begin."""
+        tree, (starts, *_, ends) = self.tree, self.tree.entries
+        children = np.array([line[tree.first[above]] for line, above in pairwise(tree.lines)])
+        widths = np.diff(np.append(tree.entries[:-1].T, ends[0]))
+        values = np.repeat(np.arange(starts.size), np.diff(np.append(starts, ends[0])))
+        return values, ranges(children.T.ravel(), widths), starts
 
     def draw(
         self, root: Int32Array, root_new: Int32Array, codes: Int32Array, words: UInt64Array, lengths: Int64Array
@@ -114,43 +105,78 @@ class Given:
     @classmethod
     def fitted(cls, law: Law, root: Float64Array, limits: Limits, wanted: float) -> Given:
         """Return the masking with the redraw that the limits need, and E[d²] = ``wanted``; a and a* can force more."""
-        plain, redraw_chance = cls(law, root, np.zeros_like(law.target)), np.zeros_like(law.target)
-        near = far = 0.0
-        for each in plain.tables():
-            squares, told = law.values[1].squares[np.ix_(each.rows, each.masks)], each.told
-            near += float((told.second * squares).sum()) * each.share
-            far += float(told.limits.prior @ squares @ told.chance) * each.share
+        plain, redrawn = (cls(law, root, np.full_like(law.target, each)) for each in (0.0, 1.0))
+        near, far = (float((each.joint() * law.values[1].squares).sum()) for each in (plain, redrawn))
         floor = float(np.clip((wanted - near) / max(far - near, 1e-12), 0.0, 1.0))
+        redraw_chance = np.zeros_like(law.target)
         for new in np.flatnonzero(root.sum(axis=0) > 0.0).tolist():
-            each = plain.table(new, limits)
-            redraw_chance[new, each.masks] = least_redraw([each.told], floor)
+            redraw_chance[new] = least_redraw([plain.told(new, limits)], floor)
         return cls(law, root, redraw_chance)
 
-    def table(self, new: int, limits: Limits | None = None) -> Table:
+    def joint(self) -> Float64Array:
+        """Return (k_B, k_B) float64 P(b, b*), which sums to 1."""
+        tree, (roots, shares) = self.tree, self.drawn
+        parted = np.array([self.parted(new)[0] for new in roots.tolist()])
+        masks, redraw_chance = shares[:, None] * self.target[roots], self.redraw_chance[roots]
+        again, kept = masks * redraw_chance, (masks * (1.0 - redraw_chance)).astype(np.float32)
+        means = [self.sums(own, more) / max(more.sum(), 1e-300) for own, more in zip(parted, again, strict=True)]
+        joint, posteriors = np.array(means).T @ again, np.ascontiguousarray(parted.T)
+        for line, above, starts in zip(tree.lines, tree.lines[1:], tree.entries, strict=False):
+            for node in np.unique(line).tolist():
+                below, upper = slice(tree.first[node], tree.end[node]), above[tree.first[node]]
+                beside = slice(tree.first[upper], tree.end[upper])
+                joint[beside, below] += posteriors[starts[beside] + (node - line[beside.start])] @ kept[:, below]
+        return np.asarray(joint / joint.sum())
+
+    @property
+    def drawn(self) -> tuple[Int64Array, Float64Array]:
+        """The masks of the root, and their shares; ``DRAWN`` of them that stand for all, if they are more."""
+        return sampled(self.root.sum(axis=0), DRAWN)
+
+    def told(self, new: int, limits: Limits | None = None) -> Told:
         """Return what masks tell beside the mask ``new`` of the root; ``limits``: of all values, 1 without them.
 
-        The least probable values of the root are left out; the limits are lowered by their share.
+        The least probable values of the root are left out; the limits are lowered by their share. b and b* part once,
+        so the posterior of b is the same for all masks below the node at which b* parts.
         """
-        chances = self.root[:, new] / self.root[:, new].sum()
+        tree, (values, nodes, _), chance = self.tree, self.cells, self.target[new].astype(np.float64)
+        parted, prior, kept = self.parted(new)
+
+        def exceeding(aims: Float64Array) -> Exceeding:
+            some = np.flatnonzero(parted > aims.astype(np.float32)[values])
+            below = tree.end[nodes[some]] - tree.first[nodes[some]]
+            masks, own = ranges(tree.first[nodes[some]], below), np.repeat(some, below)
+            there = chance[masks] > 0.0
+            return masks[there], values[own[there]], parted[own[there]].astype(np.float64)
+
+        def posteriors(masks: Int64Array) -> Float64Array:
+            told = np.empty((chance.size, masks.size))
+            for line, above, begins in [*zip(tree.lines, tree.lines[1:], tree.entries, strict=False)][::-1]:
+                for column, mask in zip(told.T, masks.tolist(), strict=True):
+                    beside = slice(tree.first[above[mask]], tree.end[above[mask]])
+                    column[beside] = parted[begins[beside] + (line[mask] - line[beside.start])]
+            return told
+
+        def members(weights: Float64Array) -> Float64Array:
+            inside = np.bincount(nodes, parted * weights[values], tree.first.size)
+            return np.asarray(inside[tree.lines[:-1]].sum(axis=0))
+
+        bounds = Limits.of(prior) if limits is None else Limits.of(prior, limits.greatest - 1.0 + kept, limits.groups)
+        return Told(chance, bounds, exceeding, posteriors, partial(self.sums, parted), members)
+
+    def sums(self, parted: Float32Array, weights: Float64Array) -> Float64Array:
+        """Return (k_B,) the sums of the posteriors of b given all masks, with (k_B,) weights; see ``parted``."""
+        tree, (_, nodes, starts), up_to = self.tree, self.cells, np.append(0.0, np.cumsum(weights))
+        return np.asarray(np.add.reduceat(parted * (up_to[tree.end] - up_to[tree.first])[nodes], starts))
+
+    def parted(self, new: int) -> tuple[Float32Array, Float64Array, float]:
+        """Return (E,) the posteriors of b by the node at which b* parts, (k_B,) P(b | a*), and the share of records."""
+        chances, (_, nodes, starts) = self.root[:, new] / self.root[:, new].sum(), self.cells
         likely = np.argsort(-chances)
         likely = likely[: np.searchsorted(np.cumsum(chances[likely]), 1.0 - NEGLECTED) + 1]
-        kept = chances[likely] / chances[likely].sum()
-        prior = kept @ self.source[likely]
-        rows, walk = np.flatnonzero(prior), np.lexsort(self.tree.lines[:3])  # each block and chapter in one piece
-        masks = walk[self.target[new, walk] > 0.0]
-        joint, chance = couple(self.tree, likely, kept, new, masks)[rows], self.target[new, masks]
-        limits, neglected = limits or Limits.of(prior), max(1.0 - float(chances[likely].sum()), 0.0)
-        asked = np.append(limits.greatest[rows], limits.greatest[prior.size :]) - neglected
-        bounds = Limits.of(prior[rows], asked, limits.groups[:, rows])
-        told = Told(np.ones((1, rows.size), np.float32), joint, chance.astype(np.float32)[None], chance, bounds)
-        return Table(rows, masks, told, 1, self.redraw_chance[new, masks])
-
-    def tables(self) -> Iterator[Table]:
-        """Yield a table for each mask of the root; if they are more than ``DRAWN``, for that many drawn ones."""
-        chances = self.root.sum(axis=0)
-        drawn = bool(np.count_nonzero(chances) > DRAWN)
-        for new, share in zip(*sampled(chances, DRAWN), strict=True):
-            yield self.table(int(new))._replace(share=float(share), drawn=drawn)
+        kept = min(float(chances[likely].sum()), 1.0)
+        parts = couple(self.tree, likely, chances[likely] / kept, new)
+        return ratio(parts, self.tree.laws[1, new][nodes]), np.add.reduceat(parts, starts).astype(np.float64), kept
 
 
 def sampled(chances: Float64Array, count: int) -> tuple[Int64Array, Float64Array]:
@@ -162,8 +188,8 @@ def sampled(chances: Float64Array, count: int) -> tuple[Int64Array, Float64Array
     return np.searchsorted(steps, (np.arange(count) + 0.5) / count * steps[-1]), np.full(count, 1.0 / count)
 
 
-def conditional(law: NDArray[np.floating]) -> Float64Array:
+def conditional(law: Float32Array) -> Float32Array:
     """Return P(b | a) of a joint law; that of all rows for a row without any."""
-    wide = law.astype(np.float64)
-    sums = wide.sum(axis=1, keepdims=True)
-    return np.where(sums > 0.0, wide / np.where(sums > 0.0, sums, 1.0), wide.sum(axis=0) / wide.sum())
+    sums = law.sum(axis=1, keepdims=True, dtype=np.float64)
+    every = law.sum(axis=0, dtype=np.float64)
+    return np.asarray(np.where(sums > 0.0, law, every) / np.where(sums > 0.0, sums, every.sum()), np.float32)

@@ -15,7 +15,7 @@ from stream_masker.core.dataframes import DataFrame
 from stream_masker.core.mechanisms.base import Mechanism, known_counts
 from stream_masker.core.mechanisms.encoding import Record
 from stream_masker.core.mechanisms.parameters import MAX_ALPHA, MIN_ALPHA, Parameters, parameter, per_attribute
-from stream_masker.core.mechanisms.transport.certainty import Limits, Told, certain
+from stream_masker.core.mechanisms.transport.certainty import Limits, certain
 from stream_masker.core.mechanisms.transport.fit import Kernel, Law, Map, Values, levelled
 from stream_masker.core.mechanisms.transport.given import Given, conditional
 from stream_masker.core.mechanisms.transport.model import EVERY, FORMAT, HIDDEN, Maps, Transport, packed
@@ -294,7 +294,7 @@ class Strata:
         wanted, kernels = [self._wanted[j] for j in key], list(map(Kernel.flat, law.values))
         for k, goal in enumerate(wanted):
             kernels[k] = levelled(Kernel.started(law.values[k], law.marginal(k), goal), law, k, goal)
-        sources = {j: conditional(pair.share) for j, pair in links.items()}
+        sources = {j: conditional(pair.table(pair.share)) for j, pair in links.items()}
         bounds = {j: self._limits(j, links[j].values[1], law.marginal(0) @ source) for j, source in sources.items()}
         told: list[tuple[Float64Array, float]] = []  # by the root's mask of the others, where this can exceed a limit
         for j, source in sources.items():
@@ -303,7 +303,7 @@ class Strata:
             told += zip(chances[over], greatest[over].tolist(), strict=True)
         limits = [self._limits(j, law.values[k], law.marginal(k), told) for k, j in enumerate(key)]
         found, redraw_chance = certain(Map.started(law, tuple(kernels)), limits, wanted)
-        root = Told.of(found, 0).joint(0, redraw_chance.ravel()) if links else np.zeros((0, 0))
+        root = found.joint(0, redraw_chance) if links else np.zeros((0, 0))
         given = {j: Given.fitted(pair, root, bounds[j], self._wanted[j]) for j, pair in links.items()}
         return Transport(key, found, redraw_chance, given)
 

@@ -20,13 +20,13 @@ from stream_masker.core.distance import Distance
 from stream_masker.core.kernels import REDRAWN, SECOND, Products, draw_products, mixed_word
 from stream_masker.core.mechanisms.transport.certainty import COLUMNS, Told
 from stream_masker.core.mechanisms.transport.fit import Kernel, Law, Map, Values
-from stream_masker.core.mechanisms.transport.given import Given, Table, sampled
+from stream_masker.core.mechanisms.transport.given import Given, sampled
 from stream_masker.core.random import salts_of, uniforms
 from stream_masker.core.risk.law import hoeffding_bound
 from stream_masker.core.statistics.packing import pack_array, read_model_field, unpack_array
 from stream_masker.errors import StatisticsError
 
-FORMAT = 13
+FORMAT = 14
 """The number of the format of models and snapshots."""
 EVERY, HIDDEN = -1, -1
 """The number that stands for all contexts, and the pattern of the maps that are independent of the values."""
@@ -92,13 +92,22 @@ class Transport:
             return self.given[attribute].law.values[1]
         return self.map.law.values[self.attributes.index(attribute)]
 
-    def tables(self, attribute: int) -> Iterator[Table]:
-        """Yield what the masks of an attribute tell of it, those of the map in one table."""
+    def joint(self, attribute: int) -> Float64Array:
+        """Return (k, k) float64: the joint law of the values of an attribute and their own masks."""
         if attribute in self.given:
-            yield from self.given[attribute].tables()
-        else:
-            which, places = self.attributes.index(attribute), np.arange(len(self.values(attribute)))
-            yield Table(places, places, Told.of(self.map, which), which, self.redraw_chance.ravel())
+            return self.given[attribute].joint()
+        return self.map.joint(self.attributes.index(attribute), self.redraw_chance)
+
+    def told(self, attribute: int) -> Iterator[tuple[float, Told, Float32Array, bool]]:
+        """Yield what masks tell of an attribute for all records, or by the root's masks: the share of records, what is
+        told, (n,) float32 η, and whether these masks of the root are drawn to stand for others too."""
+        if attribute not in self.given:
+            yield 1.0, Told.of(self.map, self.attributes.index(attribute)), self.redraw_chance.ravel(), False
+            return
+        given = self.given[attribute]
+        drawn = bool(given.drawn[0].size < np.count_nonzero(given.root.any(axis=0)))
+        for new, share in zip(*given.drawn, strict=True):
+            yield float(share), given.told(int(new)), given.redraw_chance[new], drawn
 
     def published(self) -> list[Any]:
         """Return what is published: lists of numbers and arrays."""
@@ -113,10 +122,10 @@ class Transport:
         attributes, published, tuple_weights, kernels, redraw_chance, links = model
         law = read_law(published, [distances[j] for j in attributes])
         curves = tuple(Kernel(v, *kernel) for v, kernel in zip(law.values, kernels, strict=True))
-        if not law.counts.shape == tuple_weights.shape == redraw_chance.shape:
+        if law.counts.shape != tuple_weights.shape or law.target.shape != redraw_chance.shape:
             raise ValueError("arrays of a map have other sizes than its law")
         own, given = Map(law, curves, tuple_weights), {}
-        root = Told.of(own, 0).joint(0, redraw_chance.ravel()) if links else np.zeros((0, 0))
+        root = own.joint(0, redraw_chance) if links else np.zeros((0, 0))
         for j, published, redrawn in links:
             given[j] = Given(read_law(published, [distances[attributes[0]], distances[j]]), root, redrawn)
         return cls(tuple(attributes), own, redraw_chance, given)
@@ -124,14 +133,14 @@ class Transport:
 
 def published_law(law: Law) -> list[Any]:
     """Return what is published of a law: lists of arrays."""
-    return [[v.positions for v in law.values], law.counts, law.heavy, list(law.frequent)]
+    return [[v.positions for v in law.values], law.tuples, law.counts, law.heavy, list(law.frequent)]
 
 
 def read_law(model: Sequence[Any], distances: Sequence[Distance]) -> Law:
     """Return the law of one or two attributes with these distances, of which ``published_law`` returned this."""
-    positions, counts, heavy, frequent = model
+    positions, tuples, counts, heavy, frequent = model
     sides = zip((*distances, *distances)[:2], positions, strict=True)
-    return Law(tuple(Values.of(distance, each) for distance, each in sides), counts, heavy, tuple(frequent))
+    return Law(tuple(Values.of(distance, each) for distance, each in sides), tuples, counts, heavy, tuple(frequent))
 
 
 def packed(each: Any) -> Any:
@@ -169,12 +178,9 @@ class AttributeLaw:
         """(k, k) float64 P(x, x*); and the greatest P(x) of any part."""
         joint, greatest = np.zeros((self.positions.size,) * 2), 0.0
         for share, part in self.parts:
-            prior = np.zeros(self.positions.size)
-            for weight, places, each in self._tables(share, part):
-                own = each.told.joint(each.which, each.redraw_chance)
-                joint[np.ix_(places[each.rows], places[each.masks])] += own * weight
-                prior[places[each.rows]] += own.sum(axis=1) * each.share
-            greatest = max(greatest, float(prior.max()))
+            own = part.joint(self.attribute)
+            joint[np.ix_(*[self._places(part)] * 2)] += own * share
+            greatest = max(greatest, float(own.sum(axis=1).max()))
         return joint, greatest
 
     def blocks(self) -> tuple[list[Float64Array], float]:
@@ -182,23 +188,21 @@ class AttributeLaw:
         (``Disclosure``): 0 unless columns are drawn at random, because there are too many."""
         blocks, squares = [], 0.0
         for share, part in self.parts:
-            for weight, places, each in self._tables(share, part):
-                masks, weights = sampled(each.told.chance, max(1, round(DRAWN_MASKS * weight)))
-                if each.drawn or masks.size < int(np.count_nonzero(each.told.chance)):
-                    squares += weight**2 * float(weights @ weights)
-                mean = each.told.mean(each.redraw_chance)
+            for own, told, redraw_chance, drawn in part.told(self.attribute):
+                masks, weights = sampled(told.chance, max(1, round(DRAWN_MASKS * share * own)))
+                weights = weights * share * own
+                if drawn or masks.size < int(np.count_nonzero(told.chance)):
+                    squares += float(weights @ weights)
+                mean = told.mean(redraw_chance)
                 for some in np.array_split(np.arange(masks.size), max(1, masks.size // COLUMNS)):
                     block = np.zeros((self.positions.size, some.size))
-                    posteriors = each.told.posteriors(each.redraw_chance, mean, masks[some])
-                    block[places[each.rows]] = posteriors * (weights[some] * weight)
+                    block[self._places(part)] = told.redrawn(redraw_chance, mean, masks[some]) * weights[some]
                     blocks.append(block)
         return blocks, hoeffding_bound(1.0 / squares) if squares else 0.0
 
-    def _tables(self, share: float, part: Transport) -> Iterator[tuple[float, Int64Array, Table]]:
-        """Yield each table of a part with its share of all records, and the places of its values."""
-        places = np.searchsorted(self.positions, part.values(self.attribute).positions)
-        for each in part.tables(self.attribute):
-            yield share * each.share, places, each
+    def _places(self, part: Transport) -> Int64Array:
+        """Return the places of the values of a part."""
+        return np.searchsorted(self.positions, part.values(self.attribute).positions)
 
 
 @dataclass(frozen=True, eq=False)

@@ -233,6 +233,9 @@ SIGN_DROPPED = 2
 STRIDE = 32
 """Places between two entries of ``Orders.sums``."""
 
+LONG, MORE_DRAWS = 4_096, 64
+"""The classes of a level from which on it has more draws before it is visited, and their number."""
+
 NO_LEVEL = 1 << 30
 """A level beyond all others."""
 
@@ -323,7 +326,8 @@ def nearest_level(view: View, place: int, step: int) -> int:
 def draw_candidate(view: View, classes: ClassMembers, level: int, tie: np.uint64) -> int:
     """Draw an admissible candidate of a level by weight, from the preferred ones if there are any.
 
-    The first draw is from the whole level. Only if it gives no preferred one, the level is visited class by class.
+    The first draws are from the whole level, one or, in a long level, ``MORE_DRAWS``. Only if they give no preferred
+    one, the level is visited class by class.
     """
     weights, order, start, end = classes.weights, view.order, int64(view.starts[level]), int64(view.starts[level + 1])
     before, after = int64(view.sums[start // STRIDE]), int64(view.sums[end // STRIDE])
@@ -331,14 +335,18 @@ def draw_candidate(view: View, classes: ClassMembers, level: int, tie: np.uint64
         before += weights[order[p]]
     for p in range(end // STRIDE * STRIDE, end):
         after += weights[order[p]]
-    rest = before + int64(uniform(tie) * (after - before))
-    low = int64(np.searchsorted(view.sums, rest, side="right")) - 1
-    rest, place = rest - view.sums[low], low * STRIDE
-    while rest >= weights[order[place]]:
-        rest -= weights[order[place]]
-        place += 1
-    j = int64(order[place])
-    if not view.first <= int64(view.beside[j]) < view.end:
+    j, rest, is_drawn, draws = int64(0), int64(0), False, 1 if end - start < LONG else MORE_DRAWS
+    while draws > 0 and not is_drawn:
+        rest = before + int64(uniform(tie) * (after - before))
+        low = int64(np.searchsorted(view.sums, rest, side="right")) - 1
+        rest, place = rest - view.sums[low], low * STRIDE
+        while rest >= weights[order[place]]:
+            rest -= weights[order[place]]
+            place += 1
+        j = int64(order[place])
+        is_drawn = view.first <= int64(view.beside[j]) < view.end
+        draws, tie = draws - 1, mixed_word(tie)
+    if not is_drawn:
         preferred, admissible = int64(0), int64(0)
         for p in range(start, end):
             j = int64(order[p])
@@ -346,7 +354,7 @@ def draw_candidate(view: View, classes: ClassMembers, level: int, tie: np.uint64
             preferred += weights[j] if view.first <= other < view.end else int64(0)
             admissible += weights[j] if view.low <= other < view.high else int64(0)
         low, high = (view.first, view.end) if preferred > 0 else (view.low, view.high)
-        rest = int64(uniform(mixed_word(tie)) * (preferred if preferred > 0 else admissible))
+        rest = int64(uniform(tie) * (preferred if preferred > 0 else admissible))
         for p in range(start, end):
             j = int64(order[p])
             if low <= int64(view.beside[j]) < high:

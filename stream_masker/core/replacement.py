@@ -40,7 +40,7 @@ __all__ = ["NO_REFERENCE", "SIGN_DROPPED", "TRUNCATED", "Candidates", "Replacer"
 NO_REFERENCE = -1
 
 ORDER_BYTES = 256 << 20
-"""The memory for the orders of candidates that a replacer keeps."""
+"""The memory for the orders of candidates around concepts that are no anchors."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,20 +99,21 @@ class Replacement(NamedTuple):
 class Replacer:
     """Replaces values by the rule. A replacement depends on the value, its reference, ε and its words alone.
 
-    The candidates around a concept are put in order when it is first masked. All orders are dropped when those of
-    others would exceed ``order_bytes``.
+    The candidates around a concept are put in order when it is first masked. The orders of all anchors are kept: they
+    take at most four times the memory of the table. Those of other concepts take ``order_bytes``; if that is not
+    enough, all orders are dropped.
     """
 
     def __init__(
         self, table: DistanceTable, candidates: Candidates, *, calibrated: bool, order_bytes: int = ORDER_BYTES
     ) -> None:
-        """``calibrated``: the rounding. ``order_bytes``: the memory of the orders."""
+        """``calibrated``: the rounding. ``order_bytes``: the memory of the orders of others."""
         self.table, self.candidates, self.calibrated = table, candidates, calibrated
         self.classes = candidates.by_class(table)
         some = np.flatnonzero(self.classes.used)
         self._some = some[np.argsort(self.classes.members[self.classes.starts[some]])]
         self._index_type = np.min_scalar_type(self.classes.used.size)
-        self._most = order_bytes // max(1, self._index_type.itemsize * some.size)
+        self._most = table.anchors.size + order_bytes // max(1, self._index_type.itemsize * some.size)
         self._unknown = table.levels.size if self.weak else -1  # the farthest candidate matters without equal ones only
         self._farthest = np.append(np.full(len(table.all_rows), self._unknown), 0)  # the last one: of absent values
         self._generation = table.generation

@@ -7,7 +7,7 @@ so that equal distances are equal floats in every method and in every table (``c
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import ClassVar, NamedTuple, TypeAlias
 
@@ -25,16 +25,13 @@ from stream_masker.core.arrays import (
     ranges,
 )
 from stream_masker.core.batch import Distortion
-from stream_masker.core.kernels import fill_by_subsumers, fill_pairs
+from stream_masker.core.kernels import IndexMatrix, fill_by_subsumers, fill_pairs
 from stream_masker.core.ontology.taxonomy import Taxonomy
 from stream_masker.core.validation import require_one_of, require_type
 from stream_masker.errors import ParameterError, UnknownConceptError
 
 ConceptsLike: TypeAlias = Sequence[str] | NDArray[np.integer]
 """Concept ids, or their positions in the taxonomy as an integer array (``Taxonomy.encode``)."""
-
-ROWS_AT_ONCE = 32
-"""The number of rows of a matrix that are computed at once."""
 
 
 class Columns(NamedTuple):
@@ -141,30 +138,20 @@ class Distance:
         parents = member[tau.parents[ranges(tau.parent_offsets[members], sizes)]]
         return Columns(b, (member[b], member, offsets_from_lengths(sizes), parents))
 
-    def level_blocks(self, a: Int32Array, columns: Columns) -> Iterator[tuple[int, Int32Matrix]]:
-        """Yield (start, block): the distances of k positions to t columns, as indices into ``levels``, by rows.
-
-        A block is (n, t) int32, for the n positions of ``a`` from ``start`` on.
-        """
+    def fill_rows(self, rows: IndexMatrix, places: Int64Array, a: Int32Array, columns: Columns) -> None:
+        """Fill the k rows at some places with the distances of k positions to t columns, as indices into ``levels``."""
         tau, closure = self.taxonomy, self.taxonomy.closure
-        b, members = columns
-        for start in range(0, a.size, ROWS_AT_ONCE):
-            some = a[start : start + ROWS_AT_ONCE]
-            if members is None:
-                pairs = np.repeat(some, b.size), np.tile(b, some.size)
-                yield start, self._pair_levels(*pairs).reshape(some.size, b.size)
-                continue
-            block = np.empty((some.size, b.size), np.int32)
-            rows = closure.offsets, closure.ancestors, closure.paths
-            fill_by_subsumers(block, self._scale[1], some, *members, tau.depth, *rows)
-            yield start, block
+        if columns.members is not None:
+            links = closure.offsets, closure.ancestors, closure.paths
+            fill_by_subsumers(rows, places, self._scale[1], a, *columns.members, tau.depth, *links)
+            return
+        for place, position in zip(places, a, strict=True):
+            rows[place] = self._pair_levels(np.full_like(columns.positions, position), columns.positions)
 
-    def level_matrix(self, a: Int32Array, b: Int32Array | None = None) -> Levels:
-        """Return (k, t): the distances of k positions to t others, or to all, as indices into ``levels``."""
-        columns = self.columns(np.arange(len(self.taxonomy), dtype=np.int32) if b is None else b)
-        result = np.empty((a.size, columns.positions.size), np.min_scalar_type(self.levels.size - 1))
-        for start, block in self.level_blocks(a, columns):
-            result[start : start + len(block)] = block
+    def level_matrix(self, a: Int32Array, b: Int32Array) -> Levels:
+        """Return (k, t): the distances of k positions to t others, as indices into ``levels``."""
+        result = np.empty((a.size, b.size), np.min_scalar_type(self.levels.size - 1))
+        self.fill_rows(result, np.arange(a.size), a, self.columns(b))
         return result
 
     @cached_property

@@ -148,6 +148,9 @@ def draw_products(
     return drawn
 
 
+IndexMatrix: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.uint8 | np.uint16 | np.uint32]]
+IndexArray: TypeAlias = NDArray[np.uint8 | np.uint16 | np.uint32]
+
 LINK_BITS = 32
 LINK_MASK = (1 << LINK_BITS) - 1
 
@@ -189,7 +192,8 @@ def fill_pairs(
 
 @kernel
 def fill_by_subsumers(
-    levels: Int32Matrix,
+    rows: IndexMatrix,
+    places: Int64Array,
     scale: Int32Matrix,
     sources: Int32Array,
     targets: Int32Array,
@@ -201,7 +205,7 @@ def fill_by_subsumers(
     ancestors: Int32Array,
     paths: Int32Array,
 ) -> None:
-    """Fill ``levels``, (k, t), with those of k sources and t targets, from their least common subsumers.
+    """Fill the rows at k places with the levels of k sources and t targets, from their least common subsumers.
 
     The members are the targets and their ancestors, parents first. The best subsumer that a member shares with a source
     is the member itself, if it subsumes the source, or that of one of its parents, one link farther. It is kept as
@@ -221,11 +225,8 @@ def fill_by_subsumers(
                 best[c] = max(best[c], best[parents[k]] - 1)
         for t in range(targets.size):
             deepest = (best[targets[t]] + LINK_MASK) >> LINK_BITS
-            levels[i, t] = scale[deepest, (deepest << LINK_BITS) - best[targets[t]]]
+            rows[places[i], t] = scale[deepest, (deepest << LINK_BITS) - best[targets[t]]]
 
-
-IndexMatrix: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.uint8 | np.uint16 | np.uint32]]
-IndexArray: TypeAlias = NDArray[np.uint8 | np.uint16 | np.uint32]
 
 TRUNCATED = 1
 SIGN_DROPPED = 2

@@ -24,7 +24,7 @@ from stream_masker.core.risk.risk import Risk, assess, check_masking
 from stream_masker.core.statistics import compute_statistics, unpack_observed
 from stream_masker.core.statistics.counts import Counts, key_slots
 from stream_masker.core.statistics.summary import Statistics
-from stream_masker.core.validation import checked_seed, require_keys, require_known, require_mapping, whole_number
+from stream_masker.core.validation import require_keys, require_known, require_mapping, whole_number
 from stream_masker.core.window import SlidingWindow
 from stream_masker.errors import ParameterError, StatisticsError
 
@@ -120,7 +120,7 @@ class Mechanism(ABC):
         self.distances = tuple(distance_on(tau, self.parameters.distance) for tau in self._taxonomies.values())
         self._sizes = [len(tau) for tau in self._taxonomies.values()]
         self._window = SlidingWindow(self._sizes, records=self.parameters.window)
-        self._secret = Secret(checked_seed(seed))
+        self._secret = Secret(seed)
         self._set_up()
 
     def _set_up(self) -> None:  # noqa: B027 - most mechanisms have nothing to derive

@@ -269,14 +269,12 @@ class Rule(NamedTuple):
     """What decides on replacements.
 
     * ``orders``: of the candidates. ``classes``: the candidates of each class.
-    * ``farthest``: (k,) the level of the farthest candidate from each concept of ``orders``.
     * ``levels``: (L,) the distances. ``class_of``: (m,) int32, the class of each concept. ``is_candidate``: (m,) bool.
     * ``calibrated``: the rounding. ``weak``: whether classes as far from the reference as the value are admissible.
     """
 
     orders: Orders
     classes: ClassMembers
-    farthest: Int64Array
     levels: Float64Array
     class_of: Int32Array
     is_candidate: BoolArray
@@ -379,7 +377,7 @@ def replace_values(
     * ``codes``: (n,) positions. ``noise``: (n,) ε. ``rounding``, ``ties``: (n,) random words.
     """
     masks, distances, flags = codes.copy(), np.zeros(codes.size), np.zeros(codes.size, np.uint8)
-    orders, classes, farthest, levels, class_of, is_candidate, calibrated, weak = rule
+    orders, classes, levels, class_of, is_candidate, calibrated, weak = rule
     for k in range(codes.size):
         if codes[k] < 0 or noise[k] == 0.0:
             continue
@@ -392,7 +390,7 @@ def replace_values(
         low, high = first - int64(weak and farther), end + int64(weak and nearer)
         view = View(row, beside, orders.order[i], orders.starts[i], orders.sums[i], low, high, first, end)
         split, above, below = int64(view.starts[np.searchsorted(levels, target)]), int64(-1), int64(-1)
-        if not (farther or nearer) or low <= farthest[r]:
+        if low <= int64(beside[orders.order[r, -1]]):
             above = nearest_level(view, split, 1)
             if calibrated or above < 0:
                 below = nearest_level(view, split, -1)

@@ -96,8 +96,8 @@ class Replacement(NamedTuple):
 class Replacer:
     """Replaces values by the rule. A replacement depends on the value, its reference, ε and its words alone.
 
-    The candidates around a concept are put in order when it is first masked. Orders take at most four times the memory
-    of the table's rows, and are kept as long as these.
+    The candidates around a concept are put in order when it is first a value or a reference. Orders take at most four
+    times the memory of the table's rows, and are kept as long as these.
     """
 
     def __init__(self, table: DistanceTable, candidates: Candidates, *, calibrated: bool) -> None:
@@ -113,12 +113,10 @@ class Replacer:
             np.empty((count, table.levels.size + 1), np.int32),
             np.empty((count, n // STRIDE + 1), np.int64),
         )
-        self._made = np.arange(count + 1) == count
-        self._unknown = table.levels.size if self.weak else -1  # the farthest candidate matters without equal ones only
-        self._farthest = np.append(np.full(count, self._unknown), 0)  # the last one: of absent values
+        self._made = np.arange(count + 1) == count  # the last one: of absent values
         self._generation = table.generation
         fixed = table.levels, table.class_of, candidates.weights > 0, calibrated, self.weak
-        self._rule = Rule(orders, classes, self._farthest, *fixed)
+        self._rule = Rule(orders, classes, *fixed)
 
     @property
     def weak(self) -> bool:
@@ -148,12 +146,9 @@ class Replacer:
             return Replacement(masks, distances, flags, sum((part.distortion for part in parts), Distortion()))
         both = table.slots(np.concatenate((codes, references)))
         if self._generation != table.generation:
-            self._made[table.anchors.size : -1], self._farthest[table.anchors.size : -1] = False, self._unknown
-            self._generation = table.generation
+            self._made[table.anchors.size : -1], self._generation = False, table.generation
         indices, of = both[: codes.size], both[codes.size :]
-        self._make_orders(indices)
-        if not self.weak:
-            self._measure(of)
+        self._make_orders(both)
         own = np.full(codes.size, -1, np.int32)
         if both.max(initial=0) >= table.anchors.size:
             unseen = np.minimum(indices, of) >= table.anchors.size
@@ -182,10 +177,3 @@ class Replacer:
             np.cumsum(np.bincount(levels, minlength=self.table.levels.size), out=orders.starts[i, 1:])
             np.cumsum(weights.take(place[:whole]).reshape(-1, STRIDE).sum(axis=1), out=orders.sums[i, 1:])
         self._made[wanted] = True
-
-    def _measure(self, references: Int32Array) -> None:
-        """Find the farthest candidates from some references."""
-        if self._farthest[references].min(initial=0) >= 0:
-            return
-        for i in np.unique(references[self._farthest[references] < 0]).tolist():
-            self._farthest[i] = self.table.all_rows[i][self._some].max(initial=0)

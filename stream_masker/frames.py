@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import isnan
 from typing import Any, Self, TypeAlias, TypeVar, cast
 
+import numpy as np
+
 from stream_masker.core.context import ContextChoice
-from stream_masker.core.dataframes import DataFrame, WrappedTable, as_records
 from stream_masker.core.mechanisms import Mechanism, SemanticNoise, Value
 from stream_masker.core.mechanisms import mechanism as mechanism_type
 from stream_masker.core.mechanisms.noise.semantic import noise_defaults
@@ -16,7 +19,7 @@ from stream_masker.core.mechanisms.parameters import own_first
 from stream_masker.core.ontology import UNKNOWN, ConceptMap, Ontology, Taxonomy
 from stream_masker.core.ontology.concepts import UnknownPolicy
 from stream_masker.core.validation import checked_seed, require_known, require_mapping
-from stream_masker.errors import ParameterError, StatisticsError, UnknownConceptError
+from stream_masker.errors import ParameterError, StatisticsError, UnknownConceptError, installation_of
 from stream_masker.measures import masking_report
 from stream_masker.summary import MaskingReport, unchanged_warning
 
@@ -96,31 +99,31 @@ class FrameMasker:
         taxonomies = {name: Ontology.load(one) if isinstance(one, str) else one for name, one in attributes.items()}
         self._concepts = {name: ConceptMap(tau, unknown=unknown) for name, tau in taxonomies.items()}
 
-    def fit(self, frame: DataFrame, y: object = None) -> Self:
+    def fit(self, frame: object, y: object = None) -> Self:
         """Learn the statistics of a table. ``y`` is ignored."""
-        self._fit(self._rows(WrappedTable.of(frame)))
+        self._fit(self._rows(_Table.of(frame)))
         return self
 
     def transform(self, frame: AnyFrame) -> AnyFrame:
         """Mask a table with the statistics of the fitted one. Raises StatisticsError before ``fit``."""
         self._require_statistics()
-        return cast(AnyFrame, self._masked(self._rows(WrappedTable.of(frame))))
+        return cast(AnyFrame, self._masked(self._rows(_Table.of(frame))))
 
     def fit_transform(self, frame: AnyFrame, y: object = None) -> AnyFrame:
         """Learn the statistics of a table and mask it with them, as ``mask_frame`` does. ``y`` is ignored."""
-        rows = self._rows(WrappedTable.of(frame))
+        rows = self._rows(_Table.of(frame))
         self._fit(rows)
         return cast(AnyFrame, self._masked(rows))
 
-    def report(self, frame: DataFrame, masked: DataFrame) -> MaskingReport:
+    def report(self, frame: AnyFrame, masked: AnyFrame) -> MaskingReport:
         """Return what masking did to a table: risk, unchanged shares and what is kept.
 
         Its ``repr`` is three sentences; ``to_dict`` has all figures. ``frame``, ``masked``: the table before and after
         ``transform``. Raises StatisticsError before ``fit``, and ParameterError for different numbers of rows.
         """
         self._require_statistics()
-        before = self._rows(WrappedTable.of(frame), keyed=False).records
-        return masking_report(self.mechanism_, before, as_records(masked, [*self._concepts, *self._context]))
+        before = self._rows(_Table.of(frame), keyed=False).records
+        return masking_report(self.mechanism_, before, _Table.of(masked).records([*self._concepts, *self._context]))
 
     def __repr__(self) -> str:
         """Return the columns and the mechanism, without the seed, and the statistics in force."""
@@ -133,15 +136,16 @@ class FrameMasker:
         if not hasattr(self, "mechanism_"):
             raise StatisticsError("this FrameMasker has no statistics: call fit first")
 
-    def _rows(self, table: WrappedTable, *, keyed: bool = True) -> _Rows:
+    def _rows(self, table: _Table, *, keyed: bool = True) -> _Rows:
         """Return the rows of a table as records, with their keys if they are needed."""
         key = self._key if keyed else None
         wanted = [*self._concepts, *self._keep, *([] if key is None else [key])]
         if missing := [name for name in wanted if name not in table.columns]:
             raise ParameterError(f"the table has no column {missing[0]!r}: use {', '.join(map(repr, table.columns))}")
-        given = {name: _ids(name, table.values(name), concepts) for name, concepts in self._concepts.items()}
-        given |= {name: table.values(name) for name in self._context}
-        records = [dict(zip(given, row, strict=True)) for row in zip(*given.values(), strict=True)]
+        records = table.records([*self._concepts, *self._context])
+        for name, concepts in self._concepts.items():
+            for row, record in enumerate(records):
+                record[name] = _ids(name, row, record[name], concepts)
         return _Rows(table, records, _keys(table, key))
 
     def _fit(self, rows: _Rows) -> None:
@@ -155,7 +159,7 @@ class FrameMasker:
             options |= noise_defaults(taxonomies, arrays, options)
         known = [each.name for each in own_first(kind.parameters_type) if each.name != "window"]
         require_known(options, known, self._mechanism)
-        masker = kind(taxonomies, **options, window=max(1, rows.table.size), seed=self._seed)
+        masker = kind(taxonomies, **options, window=max(1, len(rows.records)), seed=self._seed)
         masker.learn_many(rows.records, keys=None if self._key is None else rows.keys)
         masker.calibrate()
         self.mechanism_ = masker
@@ -167,10 +171,86 @@ class FrameMasker:
 
 
 @dataclass(frozen=True, slots=True)
+class _Table:
+    """A table that narwhals wraps, with its module. ``index``: row labels to keep, those of a pandas DataFrame if they
+    are numbers and have no name; otherwise None."""
+
+    narwhals: Any
+    frame: Any
+    index: Any
+
+    @classmethod
+    def of(cls, frame: object) -> Self:
+        """Wrap a table. Raises ParameterError for another object, or if the extra ``frames`` is not installed."""
+        try:
+            narwhals = importlib.import_module("narwhals.stable.v2")
+        except ModuleNotFoundError:
+            raise ParameterError(f"a table needs narwhals: {installation_of('frames')}") from None
+        try:
+            wrapped = narwhals.from_native(frame, eager_only=True)
+        except TypeError:
+            raise ParameterError(
+                f"frame is of type {type(frame).__name__}: use a pyarrow Table, or a pandas or polars DataFrame"
+            ) from None
+        index = narwhals.maybe_get_index(wrapped)
+        is_kept = index is not None and list(index.names) == [None] and index.dtype.kind in "iu"
+        return cls(narwhals, narwhals.maybe_reset_index(wrapped), index if is_kept else None)
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns."""
+        return list(self.frame.columns)
+
+    def values(self, name: str) -> list[Any]:
+        """Return the values of a column, arrays as lists; None where one is missing."""
+        column = self.frame[name]
+        return [
+            None if missing else _plain(value)
+            for value, missing in zip(column.to_list(), column.is_null().to_list(), strict=True)
+        ]
+
+    def records(self, names: Sequence[str]) -> list[dict[str, Value]]:
+        """Return the rows as records, with the fields of these names."""
+        return [dict(zip(names, row, strict=True)) for row in zip(*map(self.values, names), strict=True)]
+
+    def replaced(self, keep: Sequence[str], masked: Mapping[str, Sequence[Any]]) -> Any:
+        """Return a native table of the kept and the masked columns, in the order of this one.
+
+        The categories of a masked column are those of the masks.
+        """
+        series = {
+            name: (self._series(name, masked[name]) if name in masked else self.frame[name]).to_native()
+            for name in self.columns
+            if name in masked or name in keep
+        }
+        module = self.frame.implementation.to_native_namespace()
+        native = module.table(series) if self.frame.implementation.is_pyarrow() else module.DataFrame(series)
+        if self.index is not None:
+            native.index = self.index
+        return native
+
+    def _series(self, name: str, values: Sequence[Any]) -> Any:
+        """Return a masked column: of categories if the original one is, otherwise of texts or of lists of them."""
+        narwhals, kind = self.narwhals, self.frame.implementation
+        text = narwhals.String
+        if any(isinstance(value, list) for value in values):
+            text = None if kind.is_pandas_like() else narwhals.List(text)
+        series = narwhals.new_series(name, values, text, backend=kind)
+        is_category = self.frame[name].dtype in (narwhals.Categorical, narwhals.Enum)
+        return series.cast(narwhals.Categorical) if is_category else series
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float) and isnan(value):
+        return None
+    return list(value) if isinstance(value, tuple | np.ndarray) else value
+
+
+@dataclass(frozen=True, slots=True)
 class _Rows:
     """The rows of a table: the concept ids of its masked columns and its context as records, and their noise keys."""
 
-    table: WrappedTable
+    table: _Table
     records: list[dict[str, Value]]
     keys: list[bytes]
 
@@ -194,16 +274,12 @@ def _check_arguments(attributes: Mapping[str, Vocabulary], keep: Sequence[str], 
         raise ParameterError(f"the column {kept[0]!r} is to be masked and kept: choose one of the two")
 
 
-def _ids(name: str, values: Sequence[Any], concepts: ConceptMap) -> list[Value]:
-    """Return the concept ids of a column of codes, or of lists of codes."""
-    found: list[Value] = []
-    for row, value in enumerate(values):
-        if isinstance(value, list):
-            of_row = (_concept(name, row, element, concepts) for element in value)
-            found.append([concept for concept in of_row if concept is not None])
-        else:
-            found.append(None if value is None else _concept(name, row, value, concepts))
-    return found
+def _ids(name: str, row: int, value: object, concepts: ConceptMap) -> Value:
+    """Return the concept id of a code, or those of a list of codes."""
+    if isinstance(value, list):
+        found = (_concept(name, row, element, concepts) for element in value)
+        return [concept for concept in found if concept is not None]
+    return None if value is None else _concept(name, row, value, concepts)
 
 
 def _concept(name: str, row: int, value: object, concepts: ConceptMap) -> str | None:
@@ -219,8 +295,8 @@ def _concept(name: str, row: int, value: object, concepts: ConceptMap) -> str | 
     return None if position == UNKNOWN else concepts.taxonomy.ids[position]
 
 
-def _keys(table: WrappedTable, key: str | None) -> list[bytes]:
-    values = range(table.size) if key is None else table.values(key)
+def _keys(table: _Table, key: str | None) -> list[bytes]:
+    values = range(len(table.frame)) if key is None else table.values(key)
     for row, value in enumerate(values):
         if value is None:
             raise ParameterError(f"column {key!r}, row {row}: the key is missing, but every row needs one")

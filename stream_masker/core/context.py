@@ -16,9 +16,9 @@ from itertools import pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stream_masker.core.arrays import Int64Array
+from stream_masker.core.validation import require_mapping
 from stream_masker.errors import ParameterError
 
 MAX_CONTEXTS = 400
@@ -72,13 +72,9 @@ class Context:
     attributes: tuple[ContextAttribute, ...]
 
     @classmethod
-    def of(cls, given: object) -> Context:
+    def of(cls, given: ContextChoice) -> Context:
         """Create the context of a mapping from names to texts or bounds. Raises ParameterError."""
-        if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
-            raise ParameterError(
-                f"context is of type {type(given).__name__}: use a mapping such as {{'sex': ['F', 'M'], "
-                "'age': [18, 45, 65]}"
-            )
+        require_mapping("context", given, "{'sex': ['F', 'M'], 'age': [18, 45, 65]}")
         context = cls(tuple(ContextAttribute.of(name, entry) for name, entry in given.items()))
         if context.size > MAX_CONTEXTS:
             raise ParameterError(
@@ -102,13 +98,8 @@ class Context:
     def numbers(self, columns: Sequence[Sequence[Any]]) -> Int64Array:
         """Return (n,) int64: the context of each record, from the n values of each attribute."""
         pairs = zip(self.attributes, columns, strict=True)
-        kinds = [[attribute.kind_of(value) for value in column] for attribute, column in pairs]
-        return self.numbers_of(np.array(kinds, np.int64).T)
-
-    def numbers_of(self, kinds: NDArray[np.int64]) -> Int64Array:
-        """Return (n,) int64: the contexts of the (n, c) kinds of each attribute."""
-        columns = kinds.reshape(-1, len(self.attributes)).T
-        return np.asarray(np.ravel_multi_index(tuple(columns), [each.size for each in self.attributes]), np.int64)
+        kinds = np.array([[attribute.kind_of(value) for value in column] for attribute, column in pairs], np.int64)
+        return np.asarray(np.ravel_multi_index(tuple(kinds), [each.size for each in self.attributes]), np.int64)
 
     @property
     def fingerprint(self) -> str:

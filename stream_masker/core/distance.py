@@ -7,9 +7,9 @@ so that equal distances are equal floats in every method and in every table (``c
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property
-from typing import ClassVar, NamedTuple, TypeAlias
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,31 +21,15 @@ from stream_masker.core.arrays import (
     Int64Array,
     Levels,
     frozen_array,
-    offsets_from_lengths,
-    ranges,
 )
 from stream_masker.core.batch import Distortion
-from stream_masker.core.kernels import fill_by_subsumers, fill_pairs
+from stream_masker.core.kernels import IndexMatrix, fill_by_subsumers, fill_pairs
 from stream_masker.core.ontology.taxonomy import Taxonomy
 from stream_masker.core.validation import require_one_of, require_type
 from stream_masker.errors import ParameterError, UnknownConceptError
 
 ConceptsLike: TypeAlias = Sequence[str] | NDArray[np.integer]
 """Concept ids, or their positions in the taxonomy as an integer array (``Taxonomy.encode``)."""
-
-ROWS_AT_ONCE = 32
-"""The number of rows of a matrix that are computed at once."""
-
-
-class Columns(NamedTuple):
-    """The t concepts to which rows of distances are computed, prepared once for many rows (``Distance.columns``).
-
-    * ``positions``: (t,) int32. ``members``: None where pairs are computed one by one; otherwise the ``targets``,
-      ``member``, ``parent_offsets`` and ``parents`` of ``kernels.fill_by_subsumers``.
-    """
-
-    positions: Int32Array
-    members: tuple[Int32Array, Int32Array, Int64Array, Int32Array] | None
 
 
 class Distance:
@@ -128,44 +112,21 @@ class Distance:
         """Whether the distance counts ancestors, rather than links to the least common subsumer."""
         return False
 
-    def columns(self, b: Int32Array) -> Columns:
-        """Return the columns of rows of distances; ``b``: (t,) positions."""
-        tau = self.taxonomy
-        if self.by_counts:
-            return Columns(b, None)
-        marked = np.zeros(len(tau), np.bool_)
-        marked[tau.closure.above(b)[1]] = True
-        members, member = np.flatnonzero(marked), np.full(len(tau), -1, np.int32)
-        member[members] = np.arange(members.size, dtype=np.int32)
-        sizes = tau.parent_offsets[members + 1] - tau.parent_offsets[members]
-        parents = member[tau.parents[ranges(tau.parent_offsets[members], sizes)]]
-        return Columns(b, (member[b], member, offsets_from_lengths(sizes), parents))
-
-    def level_blocks(self, a: Int32Array, columns: Columns) -> Iterator[tuple[int, Int32Matrix]]:
-        """Yield (start, block): the distances of k positions to t columns, as indices into ``levels``, by rows.
-
-        A block is (n, t) int32, for the n positions of ``a`` from ``start`` on.
-        """
-        tau, closure = self.taxonomy, self.taxonomy.closure
-        b, members = columns
-        for start in range(0, a.size, ROWS_AT_ONCE):
-            some = a[start : start + ROWS_AT_ONCE]
-            if members is None:
-                pairs = np.repeat(some, b.size), np.tile(b, some.size)
-                yield start, self._pair_levels(*pairs).reshape(some.size, b.size)
-                continue
-            block = np.empty((some.size, b.size), np.int32)
-            rows = closure.offsets, closure.ancestors, closure.paths
-            fill_by_subsumers(block, self._scale[1], some, *members, tau.depth, *rows)
-            yield start, block
-
-    def level_matrix(self, a: Int32Array, b: Int32Array | None = None) -> Levels:
-        """Return (k, t): the distances of k positions to t others, or to all, as indices into ``levels``."""
-        columns = self.columns(np.arange(len(self.taxonomy), dtype=np.int32) if b is None else b)
-        result = np.empty((a.size, columns.positions.size), np.min_scalar_type(self.levels.size - 1))
-        for start, block in self.level_blocks(a, columns):
-            result[start : start + len(block)] = block
+    def level_matrix(self, a: Int32Array, b: Int32Array) -> Levels:
+        """Return (k, t): the distances of k positions to t others, as indices into ``levels``."""
+        result = np.empty((a.size, b.size), np.min_scalar_type(self.levels.size - 1))
+        self.fill_rows(result, np.arange(a.size), a, b)
         return result
+
+    def fill_rows(self, rows: IndexMatrix, places: Int64Array, a: Int32Array, b: Int32Array) -> None:
+        """Fill the k rows at some places with the distances of k positions to t others, as indices into ``levels``."""
+        tau, closure = self.taxonomy, self.taxonomy.closure
+        if self.by_counts:
+            for place, position in zip(places, a, strict=True):
+                rows[place] = self._pair_levels(np.full_like(b, position), b)
+            return
+        links = tau.parent_offsets, tau.parents, tau.depth, closure.offsets, closure.ancestors, closure.paths
+        fill_by_subsumers(rows, places, self._scale[1], a, b, *links)
 
     @cached_property
     def _scale(self) -> tuple[Float64Array, Int32Matrix]:

@@ -149,6 +149,9 @@ def draw_products(
     return drawn
 
 
+IndexMatrix: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.uint8 | np.uint16 | np.uint32]]
+IndexArray: TypeAlias = NDArray[np.uint8 | np.uint16 | np.uint32]
+
 LINK_BITS = 32
 LINK_MASK = (1 << LINK_BITS) - 1
 
@@ -190,11 +193,11 @@ def fill_pairs(
 
 @kernel
 def fill_by_subsumers(
-    levels: Int32Matrix,
+    rows: IndexMatrix,
+    places: Int64Array,
     scale: Int32Matrix,
     sources: Int32Array,
     targets: Int32Array,
-    member: Int32Array,
     parent_offsets: Int64Array,
     parents: Int32Array,
     depth: Int32Array,
@@ -202,37 +205,33 @@ def fill_by_subsumers(
     ancestors: Int32Array,
     paths: Int32Array,
 ) -> None:
-    """Fill ``levels``, (k, t), with those of k sources and t targets, from their least common subsumers.
+    """Fill the rows at k places with the levels of k sources and t targets, from their least common subsumers.
 
-    The members are the targets and their ancestors, parents first. The best subsumer that a member shares with a source
-    is the member itself, if it subsumes the source, or that of one of its parents, one link farther. It is kept as
-    ``depth · 2³² − links``, which prefers greater depth, then fewer links.
-
-    sources: (k,) positions. targets: (t,) members. member: (m,) of each position, -1 for none. parent_offsets, parents:
-    the parents of each member, as members. depth: of each position.
+    The best subsumer that a concept shares with a source is the concept itself, if it subsumes the source, or that of
+    one of its parents, one link farther. It is kept as ``depth · 2³² − links``, which prefers greater depth, then fewer
+    links. Parents come before their children.
     """
-    best = np.empty(parent_offsets.size - 1, np.int64)
+    best = np.empty(depth.size, np.int64)
     for i in range(sources.size):
         best[:] = 0
         for k in range(offsets[sources[i]], offsets[sources[i] + 1]):
-            if member[ancestors[k]] >= 0:
-                best[member[ancestors[k]]] = (int64(depth[ancestors[k]]) << LINK_BITS) - paths[k]
+            best[ancestors[k]] = (int64(depth[ancestors[k]]) << LINK_BITS) - paths[k]
         for c in range(best.size):
             for k in range(parent_offsets[c], parent_offsets[c + 1]):
                 best[c] = max(best[c], best[parents[k]] - 1)
         for t in range(targets.size):
             deepest = (best[targets[t]] + LINK_MASK) >> LINK_BITS
-            levels[i, t] = scale[deepest, (deepest << LINK_BITS) - best[targets[t]]]
+            rows[places[i], t] = scale[deepest, (deepest << LINK_BITS) - best[targets[t]]]
 
-
-IndexMatrix: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.uint8 | np.uint16 | np.uint32]]
-IndexArray: TypeAlias = NDArray[np.uint8 | np.uint16 | np.uint32]
 
 TRUNCATED = 1
 SIGN_DROPPED = 2
 
 STRIDE = 32
 """Places between two entries of ``Orders.sums``."""
+
+LONG, MORE_DRAWS = 4_096, 64
+"""The classes of a level from which on it has more draws before it is visited, and their number."""
 
 NO_LEVEL = 1 << 30
 """A level beyond all others."""
@@ -271,14 +270,12 @@ class Rule(NamedTuple):
     """What decides on replacements.
 
     * ``orders``: of the candidates. ``classes``: the candidates of each class.
-    * ``farthest``: (k,) the level of the farthest candidate from each concept of ``orders``.
     * ``levels``: (L,) the distances. ``class_of``: (m,) int32, the class of each concept. ``is_candidate``: (m,) bool.
     * ``calibrated``: the rounding. ``weak``: whether classes as far from the reference as the value are admissible.
     """
 
     orders: Orders
     classes: ClassMembers
-    farthest: Int64Array
     levels: Float64Array
     class_of: Int32Array
     is_candidate: BoolArray
@@ -324,7 +321,8 @@ def nearest_level(view: View, place: int, step: int) -> int:
 def draw_candidate(view: View, classes: ClassMembers, level: int, tie: np.uint64) -> int:
     """Draw an admissible candidate of a level by weight, from the preferred ones if there are any.
 
-    The first draw is from the whole level. Only if it gives no preferred one, the level is visited class by class.
+    The first draws are from the whole level, one or, in a long level, ``MORE_DRAWS``. Only if they give no preferred
+    one, the level is visited class by class.
     """
     weights, order, start, end = classes.weights, view.order, int64(view.starts[level]), int64(view.starts[level + 1])
     before, after = int64(view.sums[start // STRIDE]), int64(view.sums[end // STRIDE])
@@ -332,14 +330,18 @@ def draw_candidate(view: View, classes: ClassMembers, level: int, tie: np.uint64
         before += weights[order[p]]
     for p in range(end // STRIDE * STRIDE, end):
         after += weights[order[p]]
-    rest = before + int64(uniform(tie) * (after - before))
-    low = int64(np.searchsorted(view.sums, rest, side="right")) - 1
-    rest, place = rest - view.sums[low], low * STRIDE
-    while rest >= weights[order[place]]:
-        rest -= weights[order[place]]
-        place += 1
-    j = int64(order[place])
-    if not view.first <= int64(view.beside[j]) < view.end:
+    j, rest, is_drawn, draws = int64(0), int64(0), False, 1 if end - start < LONG else MORE_DRAWS
+    while draws > 0 and not is_drawn:
+        rest = before + int64(uniform(tie) * (after - before))
+        low = int64(np.searchsorted(view.sums, rest, side="right")) - 1
+        rest, place = rest - view.sums[low], low * STRIDE
+        while rest >= weights[order[place]]:
+            rest -= weights[order[place]]
+            place += 1
+        j = int64(order[place])
+        is_drawn = view.first <= int64(view.beside[j]) < view.end
+        draws, tie = draws - 1, mixed_word(tie)
+    if not is_drawn:
         preferred, admissible = int64(0), int64(0)
         for p in range(start, end):
             j = int64(order[p])
@@ -347,7 +349,7 @@ def draw_candidate(view: View, classes: ClassMembers, level: int, tie: np.uint64
             preferred += weights[j] if view.first <= other < view.end else int64(0)
             admissible += weights[j] if view.low <= other < view.high else int64(0)
         low, high = (view.first, view.end) if preferred > 0 else (view.low, view.high)
-        rest = int64(uniform(mixed_word(tie)) * (preferred if preferred > 0 else admissible))
+        rest = int64(uniform(tie) * (preferred if preferred > 0 else admissible))
         for p in range(start, end):
             j = int64(order[p])
             if low <= int64(view.beside[j]) < high:
@@ -376,7 +378,7 @@ def replace_values(
     * ``codes``: (n,) positions. ``noise``: (n,) ε. ``rounding``, ``ties``: (n,) random words.
     """
     masks, distances, flags = codes.copy(), np.zeros(codes.size), np.zeros(codes.size, np.uint8)
-    orders, classes, farthest, levels, class_of, is_candidate, calibrated, weak = rule
+    orders, classes, levels, class_of, is_candidate, calibrated, weak = rule
     for k in range(codes.size):
         if codes[k] < 0 or noise[k] == 0.0:
             continue
@@ -389,7 +391,7 @@ def replace_values(
         low, high = first - int64(weak and farther), end + int64(weak and nearer)
         view = View(row, beside, orders.order[i], orders.starts[i], orders.sums[i], low, high, first, end)
         split, above, below = int64(view.starts[np.searchsorted(levels, target)]), int64(-1), int64(-1)
-        if not (farther or nearer) or low <= farthest[r]:
+        if low <= int64(beside[orders.order[r, -1]]):
             above = nearest_level(view, split, 1)
             if calibrated or above < 0:
                 below = nearest_level(view, split, -1)

@@ -30,7 +30,7 @@ from cryptography.hazmat.primitives.ciphers.modes import ECB
 from stream_masker.core.arrays import Float64Array, Int32Array, Int64Array, UInt64Array, UInt64Matrix, slices
 from stream_masker.core.batch import Batch
 from stream_masker.core.kernels import mixed_word
-from stream_masker.core.validation import checked_secret
+from stream_masker.core.validation import checked_seed
 
 MAX_KNOWN: Final = 1 << 16
 """The number of digests from which a secret forgets those that it remembers."""
@@ -40,8 +40,8 @@ class Secret:
     """What is derived from one secret: digests of keys, and a cipher for each purpose."""
 
     def __init__(self, secret: bytes) -> None:
-        """Raises ParameterError if the secret is empty or not bytes."""
-        self._secret = checked_secret(secret)
+        """Raises ParameterError for a secret of less than 16 bytes."""
+        self._secret = checked_seed(secret)
         self._hash = self._keyed(b"masker-digest", 16)
         self._known: dict[bytes, bytes] = {}
         self._ciphers: dict[bytes, Any] = {}

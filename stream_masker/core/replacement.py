@@ -39,9 +39,6 @@ __all__ = ["NO_REFERENCE", "SIGN_DROPPED", "TRUNCATED", "Candidates", "Replacer"
 
 NO_REFERENCE = -1
 
-ORDER_BYTES = 256 << 20
-"""The memory for the orders of candidates that a replacer keeps."""
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Candidates:
@@ -99,24 +96,27 @@ class Replacement(NamedTuple):
 class Replacer:
     """Replaces values by the rule. A replacement depends on the value, its reference, ε and its words alone.
 
-    The candidates around a concept are put in order when it is first masked. All orders are dropped when those of
-    others would exceed ``order_bytes``.
+    The candidates around a concept are put in order when it is first a value or a reference. Orders take at most four
+    times the memory of the table's rows, and are kept as long as these.
     """
 
-    def __init__(
-        self, table: DistanceTable, candidates: Candidates, *, calibrated: bool, order_bytes: int = ORDER_BYTES
-    ) -> None:
-        """``calibrated``: the rounding. ``order_bytes``: the memory of the orders."""
+    def __init__(self, table: DistanceTable, candidates: Candidates, *, calibrated: bool) -> None:
+        """``calibrated``: the rounding."""
         self.table, self.candidates, self.calibrated = table, candidates, calibrated
-        self.classes = candidates.by_class(table)
-        some = np.flatnonzero(self.classes.used)
-        self._some = some[np.argsort(self.classes.members[self.classes.starts[some]])]
-        self._index_type = np.min_scalar_type(self.classes.used.size)
-        self._most = order_bytes // max(1, self._index_type.itemsize * some.size)
-        self._unknown = table.levels.size if self.weak else -1  # the farthest candidate matters without equal ones only
-        self._farthest = np.append(np.full(len(table.all_rows), self._unknown), 0)  # the last one: of absent values
+        self.classes = classes = candidates.by_class(table)
+        some = np.flatnonzero(classes.used)
+        self._some = some[np.argsort(classes.members[classes.starts[some]])]
+        count, n = len(table.all_rows), some.size
+        orders = Orders(
+            table.all_rows,
+            np.empty((count, n), np.min_scalar_type(classes.used.size)),
+            np.empty((count, table.levels.size + 1), np.int32),
+            np.empty((count, n // STRIDE + 1), np.int64),
+        )
+        self._made = np.arange(count + 1) == count  # the last one: of absent values
         self._generation = table.generation
-        self._forget()
+        fixed = table.levels, table.class_of, candidates.weights > 0, calibrated, self.weak
+        self._rule = Rule(orders, classes, *fixed)
 
     @property
     def weak(self) -> bool:
@@ -137,56 +137,37 @@ class Replacer:
         * ``references``: (k,) int32 positions, or ``NO_REFERENCE``. ``noise``: (k,) float64 ε.
         * ``rounding``, ``ties``: (k,) uint64 random words, for the choice of the level and of a candidate on it.
         """
+        table, step = self.table, self.table.room // 2
         given: tuple[Any, ...] = codes, references, noise, rounding, ties
-        step = self.table.room // 2
-        starts = range(0, max(1, codes.size), step)
-        parts = [self._replaced(*(each[start : start + step].copy() for each in given)) for start in starts]
-        masks, distances, flags = map(np.concatenate, zip(*parts, strict=True)) if len(parts) > 1 else parts[0]
-        present = codes >= 0
-        drawn = noise[present]
-        counts = (present, flags & TRUNCATED, flags & SIGN_DROPPED, present & (masks == codes))
-        values, truncated, unsigned, unchanged = map(int, map(np.count_nonzero, counts))
-        squares = float(distances @ distances), float(drawn @ drawn)
-        return Replacement(masks, distances, flags, Distortion(values, *squares, truncated, unsigned, unchanged))
-
-    def _replaced(
-        self, codes: Int32Array, references: Int32Array, *drawn: Any
-    ) -> tuple[Int32Array, Float64Array, UInt8Array]:
-        """Replace values that there is room for in the table; ``drawn``: the rest of the arguments of ``replace``."""
-        table, both = self.table, self.table.slots(np.concatenate((codes, references)))
+        if codes.size > step:
+            some = [slice(start, start + step) for start in range(0, codes.size, step)]
+            parts = [self.replace(*(each[part] for each in given)) for part in some]
+            masks, distances, flags = (np.concatenate(each) for each in zip(*(p[:3] for p in parts), strict=True))
+            return Replacement(masks, distances, flags, sum((part.distortion for part in parts), Distortion()))
+        both = table.slots(np.concatenate((codes, references)))
         if self._generation != table.generation:
-            self._made[table.anchors.size : -1], self._farthest[table.anchors.size : -1] = False, self._unknown
-            self._generation = table.generation
+            self._made[table.anchors.size : -1], self._generation = False, table.generation
         indices, of = both[: codes.size], both[codes.size :]
-        self._make_orders(indices)
-        self._measure(of)
+        self._make_orders(both)
         own = np.full(codes.size, -1, np.int32)
         if both.max(initial=0) >= table.anchors.size:
             unseen = np.minimum(indices, of) >= table.anchors.size
             own[unseen] = np.searchsorted(table.levels, table.distance.pairs(codes[unseen], references[unseen]))
-        return replace_values(self._rule, indices, of, own, codes, *drawn)
-
-    def _forget(self) -> None:
-        """Drop all orders."""
-        rows, n = self.table.all_rows, self._some.size
-        self._made = np.arange(len(rows) + 1) == len(rows)
-        orders = Orders(
-            rows,
-            np.empty((len(rows), n), self._index_type),
-            np.empty((len(rows), self.table.levels.size + 1), np.int32),
-            np.empty((len(rows), n // STRIDE + 1), np.int64),
-        )
-        fixed = self.table.levels, self.table.class_of, self.candidates.weights > 0, self.calibrated, self.weak
-        self._rule = Rule(orders, self.classes, self._farthest, *fixed)
+        drawn = codes.copy(), noise.copy(), rounding.copy(), ties.copy()  # contiguous and writable, as compiled for
+        masks, distances, flags = replace_values(self._rule, indices, of, own, *drawn)
+        counted = noise[codes >= 0]
+        squares = float(distances @ distances), float(counted @ counted)
+        truncated, unsigned, same = map(np.count_nonzero, (flags & TRUNCATED, flags & SIGN_DROPPED, masks == codes))
+        unchanged = int(same) - codes.size + counted.size
+        distortion = Distortion(counted.size, *squares, int(truncated), int(unsigned), unchanged)
+        return Replacement(masks, distances, flags, distortion)
 
     def _make_orders(self, indices: Int32Array) -> None:
         """Put the candidates around some concepts in order; equally near ones by their first member."""
         if self._made[indices].all():
             return
-        wanted = np.unique(indices[indices >= 0])
-        if np.count_nonzero(self._made) + np.count_nonzero(~self._made[wanted]) > self._most:
-            self._forget()
-        some, weights, orders = self._some.astype(self._index_type), self.classes.weights[self._some], self._rule.orders
+        wanted, weights, orders = np.unique(indices[indices >= 0]), self.classes.weights[self._some], self._rule.orders
+        some = self._some.astype(orders.order.dtype)
         whole = some.size // STRIDE * STRIDE
         for i in wanted[~self._made[wanted]].tolist():
             levels = self.table.all_rows[i].take(self._some)
@@ -196,10 +177,3 @@ class Replacer:
             np.cumsum(np.bincount(levels, minlength=self.table.levels.size), out=orders.starts[i, 1:])
             np.cumsum(weights.take(place[:whole]).reshape(-1, STRIDE).sum(axis=1), out=orders.sums[i, 1:])
         self._made[wanted] = True
-
-    def _measure(self, references: Int32Array) -> None:
-        """Find the farthest candidates from some references."""
-        if self._farthest[references].min(initial=0) >= 0:
-            return
-        for i in np.unique(references[self._farthest[references] < 0]).tolist():
-            self._farthest[i] = self.table.all_rows[i][self._some].max(initial=0)

@@ -13,13 +13,11 @@ among those of the anchors, and as many others. In a tree, both rules give the s
 from __future__ import annotations
 
 from collections import OrderedDict
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stream_masker.core.arrays import (
-    BoolArray,
     Float64Array,
     Int32Array,
     Int64Array,
@@ -27,10 +25,11 @@ from stream_masker.core.arrays import (
     frozen_array,
     offsets_from_lengths,
 )
-from stream_masker.core.distance import Columns, Distance
+from stream_masker.core.distance import Distance
+from stream_masker.core.kernels import mixed_word
 from stream_masker.core.ontology import Taxonomy
 
-MOST_UNSEEN, UNSEEN_BYTES = 16_384, 256 << 20
+MOST_UNSEEN, UNSEEN_BYTES = 16_384, 128 << 20
 """The most concepts that are no anchors and whose rows a table keeps, and the memory of these rows."""
 
 CELLS_AT_ONCE = 1 << 18
@@ -76,11 +75,6 @@ class DistanceTable:
         self._index[anchors] = np.arange(anchors.size)
         self._others = np.empty(0, np.int32)
 
-    @cached_property
-    def _columns(self) -> Columns:
-        """The first member of each class."""
-        return self.distance.columns(self.members[self.starts[:-1]])
-
     @classmethod
     def build(
         cls, distance: Distance, anchors: NDArray[np.integer], previous: DistanceTable | None = None
@@ -104,8 +98,7 @@ class DistanceTable:
             for i in np.flatnonzero(kept >= 0):
                 rows[i] = previous.rows[kept[i]][columns]
         new = np.flatnonzero(kept < 0)
-        for start, block in distance.level_blocks(wanted[new], distance.columns(first)):
-            rows[new[start : start + len(block)]] = block
+        distance.fill_rows(rows, new, wanted[new], first)
         return cls(distance, wanted, class_of, rows)
 
     def index_of(self, positions: NDArray[np.integer]) -> Int32Array:
@@ -127,9 +120,8 @@ class DistanceTable:
             self._index[self._others] = UNSEEN
             self._others, self.generation = np.empty(0, np.int32), self.generation + 1
             missing = np.unique(positions[self._index[positions] == UNSEEN])
-        added = np.arange(missing.size, dtype=np.int32) + np.int32(self.anchors.size + self._others.size)
-        for start, block in self.distance.level_blocks(missing, self._columns):
-            self._space[added[start : start + len(block)]] = block
+        added = np.arange(missing.size) + (self.anchors.size + self._others.size)
+        self.distance.fill_rows(self._space, added, missing, self.members[self.starts[:-1]])
         self._space[added, self.class_of[missing]] = 0
         self._others, self._index[missing] = np.append(self._others, missing), added
         return self._index[positions]
@@ -169,43 +161,24 @@ def least_total(concepts: Int32Array, totals: Float64Array, tau: Taxonomy) -> in
 
 
 def classes(distance: Distance, anchors: Int32Array) -> Int32Array:
-    """Return (m,) int32: the class of each concept. ``anchors``: (k,) positions.
+    """Return (m,) int32: the class of each concept. ``anchors``: (k,) positions, with the root.
 
-    Classes are numbered by their smallest members: first those of the anchors and their ancestors, then the others.
+    Classes are numbered by their smallest members: first those of the anchors and their ancestors, then the others. A
+    class is known by a sum of random words, one for each way to an ancestor of anchors: 64 bits, so that two of a
+    million classes are equal by chance once in 10⁷ taxonomies.
     """
     tau, closure = distance.taxonomy, distance.taxonomy.closure
-    sizes = np.diff(closure.offsets)
     inside = np.zeros(len(tau), np.bool_)
     inside[closure.above(anchors)[1]] = True
-    shared = inside[closure.ancestors]
-    lengths = np.add.reduceat(shared, closure.offsets[:-1], dtype=np.int64)
-    words = closure.ancestors[shared].astype(np.int64)
+    ways = closure.ancestors.astype(np.uint64) << np.uint64(32)
+    sums = np.zeros(len(tau), np.uint64)
     if distance.by_counts:
-        outside = _fold(words, offsets_from_lengths(lengths), ~inside, sizes)
+        sums = mixed_word(np.diff(closure.offsets).astype(np.uint64))
     else:
-        words = words * (int(closure.paths.max()) + 1) + closure.paths[shared]
-        outside = _fold(words, offsets_from_lengths(lengths), ~inside, np.zeros_like(sizes))
-    class_of = np.empty(len(tau), np.int32)
-    class_of[inside] = np.arange(np.count_nonzero(inside))
-    _, first, label = np.unique(outside, return_index=True, return_inverse=True)
-    rank = np.empty(first.size, np.int32)
-    rank[np.argsort(first)] = np.arange(first.size, dtype=np.int32)
-    class_of[~inside] = rank[label] + np.int32(np.count_nonzero(inside))
-    return class_of
-
-
-def _fold(words: Int64Array, offsets: Int64Array, some: BoolArray, keys: Int64Array) -> Int64Array:
-    """Return (n,) int64 labels that are equal for those of some concepts with equal rows of words and equal keys.
-
-    words, offsets: compressed rows of numbers, a row for each of m concepts. some: (m,) bool, of which n are set.
-    keys: (m,).
-    """
-    starts, lengths = offsets[:-1][some], np.diff(offsets)[some]
-    span = int(words.max(initial=0)) + 1
-    labels, used = keys[some], int(keys.max(initial=0)) + 1
-    for k in range(int(lengths.max(initial=0))):
-        longer = np.flatnonzero(lengths > k)
-        distinct, folded = np.unique(labels[longer] * span + words[starts[longer] + k], return_inverse=True)
-        labels[longer] = folded + used
-        used += distinct.size
-    return labels
+        ways += closure.paths.astype(np.uint64)
+    shared = np.where(inside[closure.ancestors], mixed_word(ways), np.uint64(0))
+    sums += np.add.reduceat(shared, closure.offsets[:-1])
+    _, first, label = np.unique(sums, return_index=True, return_inverse=True)
+    number = np.empty(first.size, np.int32)
+    number[np.lexsort((first, ~inside[first]))] = np.arange(first.size)
+    return number[label]

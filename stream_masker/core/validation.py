@@ -64,26 +64,17 @@ def _range(low: float, high: float) -> str:
 
 
 MIN_SEED_BYTES: Final = 16
-"""The minimum length of the secret of a mechanism: 128 bits, as a configuration demands."""
-
-
-def checked_secret(secret: bytes) -> bytes:
-    """Return the secret as a key of BLAKE2b. A secret of more than 64 bytes, the longest key, is hashed.
-
-    Raises ParameterError if the secret is empty or not bytes.
-    """
-    if not isinstance(secret, bytes):
-        raise ParameterError(f"the secret must be bytes, not {type(secret).__name__}")
-    if not secret:
-        raise ParameterError("the secret is empty: use at least 1 byte, preferably 32 random bytes")
-    return secret if len(secret) <= hashlib.blake2b.MAX_KEY_SIZE else hashlib.blake2b(secret).digest()
+"""The minimum length of a secret: 128 bits."""
 
 
 def checked_seed(seed: object) -> bytes:
-    """Return the seed of a mechanism. Raises ParameterError unless it is at least ``MIN_SEED_BYTES`` bytes."""
+    """Return a secret as a key of BLAKE2b. One of more than 64 bytes, the longest key, is hashed.
+
+    Raises ParameterError unless it is at least ``MIN_SEED_BYTES`` bytes.
+    """
     if not isinstance(seed, bytes) or len(seed) < MIN_SEED_BYTES:
         given = f"{len(seed)} bytes" if isinstance(seed, bytes) else f"of type {type(seed).__name__}"
         raise ParameterError(
             f"seed is {given}: use at least {MIN_SEED_BYTES} secret bytes, such as secrets.token_bytes(32)"
         )
-    return seed
+    return seed if len(seed) <= hashlib.blake2b.MAX_KEY_SIZE else hashlib.blake2b(seed).digest()

@@ -18,7 +18,7 @@ import cramjam
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from stream_masker.core.validation import checked_secret
+from stream_masker.core.validation import checked_seed
 from stream_masker.errors import StatisticsError
 
 SEAL_MAGIC: Final = b"\x00SM\x01"
@@ -59,7 +59,7 @@ class SealError(StatisticsError):
 
 def key_id(secret: bytes) -> bytes:
     """Return the public id of a secret (8 bytes). It does not reveal the secret, but confirms a guess of it."""
-    return hashlib.blake2b(digest_size=KEY_ID_BYTES, key=checked_secret(secret), person=b"masker-key-id").digest()
+    return hashlib.blake2b(digest_size=KEY_ID_BYTES, key=checked_seed(secret), person=b"masker-key-id").digest()
 
 
 class TopicSeal:
@@ -106,6 +106,6 @@ class TopicSeal:
 
 def _cipher(secret: bytes, salt: bytes) -> tuple[AESGCM, bytes]:
     """Return the cipher of one message and its nonce."""
-    size, key = CIPHER_KEY_BYTES + NONCE_BYTES, checked_secret(secret)
+    size, key = CIPHER_KEY_BYTES + NONCE_BYTES, checked_seed(secret)
     derived = hashlib.blake2b(salt, digest_size=size, key=key, person=b"masker-message").digest()
     return AESGCM(derived[:CIPHER_KEY_BYTES]), derived[CIPHER_KEY_BYTES:]

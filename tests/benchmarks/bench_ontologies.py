@@ -37,7 +37,7 @@ def main() -> None:
 
 
 def reading(file: Path) -> Iterator[tuple[str, float]]:
-    """Yield processor times; ours reads by pronto, and then orders concepts and computes depths."""
+    """Yield processor times; ours reads by fastobo, and then orders concepts and computes depths."""
     with file.open("rb") as opened:
         yield "stream-masker, ready for distances", timed(lambda: Ontology(arrays_of(read_obo(opened))))[0]
     for pin in READERS:

@@ -31,7 +31,6 @@ def test_numbers_and_texts_that_are_numbers_have_a_band(value, number):
         {"age": [True]},
         {"age": ["F", 18]},
         {"age": [float("nan")]},
-        {1: ["F"]},
         {"a": [str(k) for k in range(50)], "b": [str(k) for k in range(50)]},
     ],
 )

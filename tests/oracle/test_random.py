@@ -104,7 +104,7 @@ def test_words_of_records(key: bytes) -> None:
     assert fast.key_words(keys).tolist() == [word(digest, 0, KEY, 0, 0)]
 
 
-@pytest.mark.parametrize("secret", [b"x", b"x" * 64, b"x" * 200])
+@pytest.mark.parametrize("secret", [b"x" * 16, b"x" * 64, b"x" * 200])
 @given(text=TEXTS)
 def test_pseudonyms_and_slots(text: bytes, secret: bytes) -> None:
     key = secret if len(secret) <= 64 else hashlib.blake2b(secret).digest()

@@ -82,7 +82,7 @@ def meets(beside, c, a, noise) -> bool:
     return beside[c] > beside[a] if noise > 0 else beside[c] < beside[a]
 
 
-def made(d, anchors, rounding, candidates, rng, **options) -> Replacer:
+def made(d, anchors, rounding, candidates, rng) -> Replacer:
     """A replacer on a table with these anchors, which are the observed candidates, too."""
     table = DistanceTable.build(d, anchors)
     observed = np.unique(anchors).astype(np.int32)
@@ -91,7 +91,7 @@ def made(d, anchors, rounding, candidates, rng, **options) -> Replacer:
         if candidates == "observed"
         else Candidates.of(d.taxonomy, candidates)
     )
-    return Replacer(table, some, calibrated=rounding == "calibrated", **options)
+    return Replacer(table, some, calibrated=rounding == "calibrated")
 
 
 def some_values(d, positions, rng, size) -> Values:
@@ -178,12 +178,13 @@ def test_candidates_of_a_level_are_drawn_by_their_weight(rounding, candidates):
 
 
 @rules
-def test_a_value_does_not_depend_on_its_batch_nor_on_the_memory(rounding, candidates):
+def test_a_value_does_not_depend_on_its_batch_nor_on_the_memory(rounding, candidates, monkeypatch):
     """Neither do values and references that are no anchors."""
     d, rng = WuPalmer(snomed_shaped(3_000)), np.random.default_rng(3)
     anchors = rng.choice(3_000, 150, replace=False)
     replacer = made(d, anchors, rounding, candidates, np.random.default_rng(4))
-    small = made(d, anchors, rounding, candidates, np.random.default_rng(4), order_bytes=1)
+    monkeypatch.setattr("stream_masker.core.table.UNSEEN_BYTES", 1)
+    small = made(d, anchors, rounding, candidates, np.random.default_rng(4))
     values = some_values(d, np.arange(3_000), rng, 6_000)
     whole = replacer.replace(*values)
     parts = np.array_split(np.arange(6_000), [1, 2, 50, 3_000])

@@ -13,7 +13,6 @@ import numpy as np
 from stream_masker.core.arrays import Int32Array
 from stream_masker.core.batch import Batch, Column, MaskedBatch
 from stream_masker.core.context import NO_CONTEXT, Context
-from stream_masker.core.dataframes import DataFrame, as_records
 from stream_masker.core.distance import Distance, distance_on, distortion_of
 from stream_masker.core.mechanisms import encoding
 from stream_masker.core.mechanisms.encoding import Record, Value
@@ -25,7 +24,7 @@ from stream_masker.core.risk.risk import Risk, assess, check_masking
 from stream_masker.core.statistics import compute_statistics, unpack_observed
 from stream_masker.core.statistics.counts import Counts, key_slots
 from stream_masker.core.statistics.summary import Statistics
-from stream_masker.core.validation import checked_seed, require_keys, require_known, require_mapping, whole_number
+from stream_masker.core.validation import require_keys, require_known, require_mapping, whole_number
 from stream_masker.core.window import SlidingWindow
 from stream_masker.errors import ParameterError, StatisticsError
 
@@ -51,8 +50,7 @@ class Mechanism(ABC):
     masked record, alone or in a batch of any size.
 
     A record maps each attribute to a concept id, to a list of concept ids (array attribute; may be empty) or to None
-    (absent). Where a sequence of records is expected, a pyarrow Table, a pandas DataFrame or a polars DataFrame does
-    too (extra ``frames``): a row is a record.
+    (absent).
 
     A mechanism implements ``_mask``, and ``attribute_channel``, from which its risk follows. It overrides ``_set_up``
     if its parameters depend on the attributes, ``_model`` if masking needs more of the window than its statistics,
@@ -122,7 +120,7 @@ class Mechanism(ABC):
         self.distances = tuple(distance_on(tau, self.parameters.distance) for tau in self._taxonomies.values())
         self._sizes = [len(tau) for tau in self._taxonomies.values()]
         self._window = SlidingWindow(self._sizes, records=self.parameters.window)
-        self._secret = Secret(checked_seed(seed))
+        self._secret = Secret(seed)
         self._set_up()
 
     def _set_up(self) -> None:  # noqa: B027 - most mechanisms have nothing to derive
@@ -155,16 +153,13 @@ class Mechanism(ABC):
         """The counts of the window of the statistics in force; None if these come from a snapshot."""
         return self._counts
 
-    def encode(self, records: Sequence[Record] | DataFrame) -> Batch:
+    def encode(self, records: Sequence[Record]) -> Batch:
         """Encode records as columns of positions; fields that are not attributes are ignored.
 
         Raises UnknownConceptError, whose ``position`` is the record's index, for an unknown concept, and ParameterError
         for a value that is not a concept id, a list of them, or None.
         """
-        return encoding.encode(self._as_records(records), self._taxonomies)
-
-    def _as_records(self, records: Iterable[Record] | DataFrame) -> Sequence[Record]:
-        return as_records(records, (*self.attributes, *self.context.names))
+        return encoding.encode(records, self._taxonomies)
 
     def decode(self, masked: MaskedBatch) -> list[dict[str, Value]]:
         """Decode masked columns to records of concept ids."""
@@ -178,12 +173,12 @@ class Mechanism(ABC):
         """
         self.learn_many([record], keys=None if key is None else [key])
 
-    def learn_many(self, records: Iterable[Record] | DataFrame, *, keys: Sequence[bytes] | None = None) -> None:
+    def learn_many(self, records: Iterable[Record], *, keys: Sequence[bytes] | None = None) -> None:
         """Add records to the calibration window, in order; ``keys``: the noise key of each, see ``learn_one``.
 
         Raises ParameterError if the numbers of keys and records differ.
         """
-        batch = self.encode(self._as_records(records))
+        batch = self.encode([*records])
         if keys is not None:
             require_keys(keys, batch.size)
             batch = replace(batch, slots=key_slots(self._secret, map(bytes, keys)))
@@ -227,13 +222,12 @@ class Mechanism(ABC):
             raise ParameterError(f"{self.name} masks records as a group: use mask_many")
         return self.mask_many([record], keys=[key])[0]
 
-    def mask_many(self, records: Sequence[Record] | DataFrame, *, keys: Sequence[bytes]) -> list[dict[str, Value]]:
+    def mask_many(self, records: Sequence[Record], *, keys: Sequence[bytes]) -> list[dict[str, Value]]:
         """Mask records, each with the random words of its own key.
 
         Each result has a value or None for every attribute; fields that are not attributes are omitted. Raises
         ParameterError if the numbers of keys and records differ, and the errors of ``encode`` and ``mask_batch``.
         """
-        records = self._as_records(records)
         batch = self.encode(records)
         require_keys(keys, batch.size)
         masked = self.decode(self.mask_batch(batch, FieldKeys(self._secret, [*map(bytes, keys)])))

@@ -27,7 +27,8 @@ def encode(records: Sequence[Record], taxonomies: Mapping[str, Taxonomy]) -> Bat
     for index, record in enumerate(records):
         if type(record) is not dict and not isinstance(record, Mapping):
             raise ParameterError(
-                f"record {index} is of type {type(record).__name__}: use a mapping from attributes to concept ids"
+                f"record {index} is of type {type(record).__name__}: use a mapping from attributes to concept ids, or, "
+                "of a table, `mask_frame`"
             )
     fields = set().union(*records)
     if fields and not fields & taxonomies.keys():

@@ -10,14 +10,11 @@ import os
 import stat
 from pathlib import Path
 
-from stream_masker.core.validation import checked_secret
+from stream_masker.core.validation import MIN_SEED_BYTES, checked_seed
 from stream_masker.errors import ConfigurationError
 from stream_masker.pipeline.seal import TopicSeal, key_id
 from stream_masker.service.configuration.model import Configuration
 from stream_masker.service.configuration.service import SecretSource
-
-MIN_SECRET_BYTES = 16
-"""The minimum length of a secret: 128 bits."""
 
 _taken: dict[str, bytes] = {}
 """The variables that have been removed from the environment, with their values."""
@@ -27,7 +24,7 @@ def read_secret(configuration: Configuration) -> bytes:
     """Read the secret from the configured file or environment variable, without a final line break.
 
     The variable is removed from the environment of the process. Raises ConfigurationError if there is no secret, if it
-    is shorter than ``MIN_SECRET_BYTES``, or if other users have access to the file.
+    is shorter than ``MIN_SEED_BYTES``, or if other users have access to the file.
     """
     if configuration.secret is None:
         raise ConfigurationError("secret: required for masking: use a mapping with file or env")
@@ -40,7 +37,7 @@ def masking_secret(configuration: Configuration, topic: str) -> bytes:
     Producers of another topic learn nothing by sending records of their own. Raises ConfigurationError like
     ``read_secret``.
     """
-    secret, name = checked_secret(read_secret(configuration)), topic.encode()
+    secret, name = checked_seed(read_secret(configuration)), topic.encode()
     return hashlib.blake2b(name, digest_size=32, key=secret, person=b"masker-linkage").digest()
 
 
@@ -76,8 +73,8 @@ def read_source(configuration: Configuration, source: SecretSource, key: str) ->
     else:
         raise ConfigurationError(f"{key}.env: the environment variable {source.env} is not set")
     secret = raw.removesuffix(b"\n").removesuffix(b"\r")
-    if len(secret) < MIN_SECRET_BYTES:
-        raise ConfigurationError(f"{key}: the secret has {len(secret)} bytes: use at least {MIN_SECRET_BYTES}")
+    if len(secret) < MIN_SEED_BYTES:
+        raise ConfigurationError(f"{key}: the secret has {len(secret)} bytes: use at least {MIN_SEED_BYTES}")
     return secret
 
 

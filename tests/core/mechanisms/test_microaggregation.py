@@ -99,7 +99,7 @@ def of_units():
 
 
 def masked_units(made, batch):
-    return made.mask_batch(batch, PositionKeys(b"seed", "t", 0, np.arange(batch.size)))
+    return made.mask_batch(batch, PositionKeys(SEED, "t", 0, np.arange(batch.size)))
 
 
 @given(seed=st.integers(0, 1000), size=st.integers(60, 150), people=st.integers(2 * K, 60))

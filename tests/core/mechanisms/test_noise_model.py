@@ -26,7 +26,7 @@ def array(lengths) -> Column:
 
 
 def noise_of(batch, distribution="normal"):
-    keys = PositionKeys(b"secret", "topic", 0, np.arange(batch.size))
+    keys = PositionKeys(b"secret of the tests", "topic", 0, np.arange(batch.size))
     source = NoiseSampler(sigma=SIGMA, alpha=ALPHA, correlated=True, distribution=distribution)
     return source.draw(keys, batch, draw_words(keys, batch))
 

@@ -18,7 +18,7 @@ LEAVES = np.flatnonzero(TAU.leaf).astype(np.int32)
 WINDOW, SLIDE = 4_000, 400
 RNG = np.random.default_rng(5)
 STREAM = RNG.choice(LEAVES, (WINDOW + 15 * SLIDE, 2), p=RNG.dirichlet(np.ones(LEAVES.size))).astype(np.int32)
-KEYS = FieldKeys(b"secret", [b"%d" % i for i in range(WINDOW)])
+KEYS = FieldKeys(b"secret of the tests", [b"%d" % i for i in range(WINDOW)])
 
 SMOOTH, EQUAL = 5, 9
 """Bounds in units of the least possible change: of laws whose shares move a little, and of equal shares of values that

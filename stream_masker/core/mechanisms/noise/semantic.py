@@ -13,6 +13,7 @@ import numpy as np
 
 from stream_masker.core.arrays import Int32Array
 from stream_masker.core.batch import Batch, Column, MaskedBatch
+from stream_masker.core.distance import Distance
 from stream_masker.core.mechanisms.base import Mechanism, known_counts
 from stream_masker.core.mechanisms.noise.law import MaskRule, NoiseLaw, PairMasks, noise_cells, partners
 from stream_masker.core.mechanisms.noise.model import NoiseModel, NoiseSampler, model_of
@@ -190,12 +191,15 @@ class SemanticNoise(Mechanism):
     def _rules(self, model: NoiseModel, laws: Sequence[NoiseLaw], references: Sequence[int]) -> Iterator[MaskRule]:
         """Yield the rule of each attribute; attributes of one taxonomy share a table."""
         columns = list(zip(self.distances, model.frequencies, laws, references, strict=True))
+        replacers: dict[Distance, Replacer] = {}
         for d, observed, law, reference in columns:
             anchors = [np.append(values, own) for each, (values, _), _, own in columns if each == d]
             some = Candidates.of_window(len(d.taxonomy), *observed) if self.masks_are_observed else None
             candidates = some or Candidates.of(d.taxonomy, self._candidates)
             table = table_of(d, np.concatenate(anchors))
-            yield MaskRule(Replacer(table, candidates, calibrated=self._calibrated), law, reference)
+            if some or d not in replacers:
+                replacers[d] = Replacer(table, candidates, calibrated=self._calibrated)
+            yield MaskRule(replacers[d], law, reference)
 
     def _model(self, counts: Counts, statistics: Statistics) -> Mapping[str, Any]:
         """Return the model of the window, or the one in force if that is near enough."""

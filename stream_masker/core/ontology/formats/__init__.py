@@ -19,7 +19,7 @@ from typing import BinaryIO, Final, cast
 from stream_masker.core.ontology.draft import Draft
 from stream_masker.core.ontology.formats.claml import read_claml
 from stream_masker.core.ontology.formats.json import read_json
-from stream_masker.core.ontology.formats.packages import read_icd10cm, read_obo
+from stream_masker.core.ontology.formats.packages import OWL, read_icd10cm, read_obo
 from stream_masker.core.ontology.formats.tables import File, find_snapshots, read_edges, read_release
 from stream_masker.errors import OntologyError
 
@@ -31,7 +31,7 @@ READERS: Final[dict[str, Callable[[BinaryIO], Draft]]] = {
     ".csv": read_edges,
     ".json": read_json,
     ".obo": read_obo,
-    ".owl": partial(read_obo, kind="OWL in RDF/XML", root="owl:Thing"),
+    ".owl": partial(read_obo, kind=OWL),
     ".tsv": read_edges,
     ".xml": read_claml,
 }

@@ -10,7 +10,7 @@ from typing import Any, BinaryIO, TypeAlias
 import orjson
 
 from stream_masker.core.ontology.draft import Draft
-from stream_masker.core.ontology.formats.packages import read_obo
+from stream_masker.core.ontology.formats.packages import GRAPH, read_obo
 from stream_masker.errors import OntologyError
 
 Resource: TypeAlias = Mapping[str, Any]
@@ -26,7 +26,7 @@ def read_json(file: BinaryIO) -> Draft:
     if isinstance(document, dict) and document.get("resourceType") == "CodeSystem":
         return _code_system(document)
     if isinstance(document, dict) and document.get("graphs") and isinstance(document["graphs"], list):
-        return read_obo(io.BytesIO(content), "an OBO Graph")
+        return read_obo(io.BytesIO(content), GRAPH)
     raise OntologyError("the JSON is no OBO Graph, and no CodeSystem of FHIR")
 
 

@@ -38,7 +38,6 @@ STALL_SECONDS = 120.0
 
 POLL_SECONDS = 0.05
 EVENTS_A_TURN = 1_000
-SEED = 1
 
 
 def run_demo(console: Console, processes: Processes, *, records: int) -> tuple[str, dict[str, Any]]:
@@ -83,7 +82,7 @@ class EventStream:
         self.drift: dict[str, Any] = {}
         self._topics, self._records = configuration.topics, records
         self._earlier = configuration.calibration.window_records
-        discharges = SyntheticDischarges(configuration, outbreak_after=self._earlier + records // 2, seed=SEED)
+        discharges = SyntheticDischarges(configuration, outbreak_after=self._earlier + records // 2)
         self._events = discharges.events(self._earlier + records)
         self._before: dict[str, dict[str, Any]] = {}
         self._first = self._last = 0.0

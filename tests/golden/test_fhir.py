@@ -10,7 +10,7 @@ from support.documents import named_scalars
 from support.file_commands import run, write
 
 from golden import examples
-from stream_masker.core.ontology import Ontology
+from stream_masker import Ontology
 
 FOLDER = examples.FOLDER / "fhir-bundle"
 REFERENCE = re.compile(r"(urn:uuid:|[A-Z][A-Za-z]+/|[A-Z][A-Za-z]+\?identifier=[^|]+\||#)?[0-9a-f-]{32,36}")

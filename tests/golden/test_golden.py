@@ -20,6 +20,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.exhaustive
+@pytest.mark.usefixtures("few_groups", "no_comparison")
 @pytest.mark.parametrize("name", cases.CASES)
 def test_the_outputs_are_those_of_the_digests(name: str, folder: Path) -> None:
     assert cases.digests(cases.outcome(name, folder)) == EXPECTED[name], f"{name} differs from digests.json"

@@ -339,7 +339,7 @@ class Simulation:
         self.worker.run()
         assert self.pending is None
         assert all(consumer.closed for consumer in self.consumers)
-        assert self.checked == {n for n, consumer in enumerate(self.consumers, 1) if consumer.callbacks}
+        assert self.checked == {0, *(n for n, consumer in enumerate(self.consumers, 1) if consumer.callbacks)}
         self.broker.resolve()
         self.broker.check()
         assert self.broker.complete or not self.until_complete

@@ -15,8 +15,9 @@ from stream_masker.errors import ConfigurationError
 from stream_masker.pipeline.paths import Document
 from stream_masker.service.configuration.model import Configuration
 from stream_masker.service.files.outputs import open_output
-from stream_masker.service.kafka.clients import ANSWER_SECONDS, confluent_properties, connect_producer, require_broker
-from stream_masker.service.kafka.errors import check_topics, explained
+from stream_masker.service.kafka.clients import confluent_properties, connect_producer
+from stream_masker.service.kafka.errors import explained
+from stream_masker.service.kafka.reader import require_topics
 from stream_masker.service.observability.progress import shown_activity
 
 PRODUCER_DEFAULTS: Final = {
@@ -82,13 +83,10 @@ def publish(
     if configuration.format.value != "json":
         raise ConfigurationError("format.value: produce writes no records of schemas: use a producer of your own")
     topic, properties = configuration.topics.input, confluent_properties(configuration)
-    require_broker(properties)
+    require_topics(configuration, [topic])
     producer = connect_producer({**PRODUCER_DEFAULTS, **properties})
     summary = PublishingSummary(topic)
     try:
-        error = producer.list_topics(topic, ANSWER_SECONDS).topics[topic].error
-        if error is not None and error.code() != KafkaError.LEADER_NOT_AVAILABLE:
-            check_topics({topic: error}, str(properties.get("sasl.username", "")))
         start = time.monotonic()
         with shown_activity(stream) as show:
             for event in paced(events, rate):

@@ -88,14 +88,12 @@ class _StepError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
-    """Where the outcomes of the input go.
+    """Where the outcomes of the input go: to the partitions of their records.
 
-    ``rejected_partitions``: partitions of the topic of rejections; a rejection goes to its record's partition modulo
-    this number. ``encode_block``: returns the key and the sealed value of a block.
+    ``encode_block``: returns the key and the sealed value of a block.
     """
 
     topics: TopicsSection
-    rejected_partitions: int
     encode_block: Callable[[Block], tuple[bytes, bytes]]
 
     def messages(self, partition: int, result: Result) -> Iterator[Produced]:
@@ -108,7 +106,7 @@ class Outputs:
         for index in sorted(rejected):
             key = f"{self.topics.input}:{partition}:{rejected[index].offset}".encode()
             value = encode_rejection(rejected[index], topic=self.topics.input, partition=partition)
-            yield self.topics.rejected, value, key, partition % self.rejected_partitions, None, None, 0, []
+            yield self.topics.rejected, value, key, partition, None, None, 0, []
         for key, value in map(self.encode_block, result.blocks):
             yield self.topics.calibration, value, key, SINGLE_PARTITION, None, None, 0, []
 

@@ -158,7 +158,8 @@ class Worker:
     ``connect`` makes the clients of a session. The source calls the function that it is given with partitions before
     they are revoked or lost. ``running`` waits for a time in seconds, if one is given, or until the process stops; it
     records a heartbeat, and returns False when the process stops. ``check`` raises ServiceError if records would be
-    masked again.
+    masked again, and SessionLostError if no broker answers. It is called before the first session, and before the
+    worker joins a group that may have been empty for long.
     """
 
     connect: Callable[[Callable[[set[int]], None]], Clients]
@@ -172,9 +173,13 @@ class Worker:
 
         Raises ServiceError if Kafka refuses the worker.
         """
+        is_checked = False
         with closing(self.statistics):
             while self.running():
                 try:
+                    if not is_checked:
+                        self.check()
+                        is_checked = True
                     self._run_session()
                 except SessionLostError as lost:
                     log.warning("a new session begins: %s", lost)

@@ -282,12 +282,10 @@ class SimulatedTransactions:
     def is_stuck(self) -> bool:
         """A transaction that is given up may still end in the brokers."""
         self.progress()
-        if not self.stuck:
-            return False
-        assert self.simulation.pending is not None
-        self.broker.lost.append(self.simulation.pending)
-        self.simulation.pending, self.stuck, self.lost = None, False, True
-        return True
+        if self.stuck and self.simulation.pending is not None:
+            self.broker.lost.append(self.simulation.pending)
+            self.simulation.pending, self.lost = None, True
+        return self.stuck
 
 
 class SimulatedMasker:

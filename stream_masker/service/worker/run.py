@@ -165,13 +165,14 @@ def consumer_properties(configuration: Configuration) -> ClientProperties:
 
 
 def producer_properties(configuration: Configuration, transactional_id: str) -> ClientProperties:
-    """Return the properties of the transactional producer; its queue has room for two batches with their blocks."""
+    """Return the properties of the transactional producer. Its queue has no limits: it holds one batch at a time."""
     return {
         "transaction.timeout.ms": WORKER_TRANSACTION_MS,
-        "queue.buffering.max.kbytes": 4 * BATCH_BYTES // 1024,
         "compression.type": "lz4",
         "linger.ms": 5,
         **confluent_properties(configuration),
         "transactional.id": transactional_id,
         "enable.idempotence": True,
+        "queue.buffering.max.messages": 0,
+        "queue.buffering.max.kbytes": 2**31 - 1,
     }

@@ -252,21 +252,23 @@ class _Session:
         if not source.has_joined and time.monotonic() - self._begun >= CHECK_SECONDS:
             self._worker.check()
         self._is_stale = False
-        start, pending = time.monotonic(), self._pending
-        messages = source.read(lambda: pending is not None and not pending.future.done())
+        start = time.monotonic()
+        messages = source.read(self._is_committing)
         self._results = self._mask(messages) if self._running() else {}
         self._settle(source.poll)
         failure, self._failure = self._failure, None
         if failure is not None:
             raise failure
         results, self._results = self._results, {}
-        if not self._running():
-            return
         group = source.group() if results else None
         if self._is_stale or (results and group is None):
             self.roll_back()
         elif results:
             self._pending = _Pending(self._transactions.write(results, group), results, start)
+
+    def _is_committing(self) -> bool:
+        """Return whether the batch before may still be committed."""
+        return self._pending is not None and not self._pending.future.done() and not self._transactions.is_stuck()
 
     def roll_back(self) -> None:
         """Read all again from the offsets that were committed last."""

@@ -6,6 +6,7 @@ import io
 
 import orjson
 import pytest
+from confluent_kafka.admin import AdminClient
 from kafka_records import mock_broker, read_all
 from support.small_configuration import small_configuration
 
@@ -27,6 +28,7 @@ def events(number, **members):
 def published(sent, properties=None):
     """Publish events; return the summary and the records."""
     with mock_broker() as bootstrap:
+        AdminClient({"bootstrap.servers": bootstrap}).list_topics("discharges", 5)  # which creates it
         summary = publish(sent, configured(bootstrap, properties), stream=io.StringIO())
         return summary, read_all(bootstrap, "discharges")
 

@@ -60,8 +60,8 @@ class ActiveStatistics:
                     self._versions.add(message.key(), message.value())
             except KafkaException as failure:
                 log.warning("reading the statistics: %s", describe(failure))
-        if self._is_read and (found := self._versions.take()):
-            self.consider(found)
+        if self._is_read and self._versions.found:
+            self.consider(self._versions.take())
 
     @property
     def age(self) -> float:

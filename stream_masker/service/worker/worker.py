@@ -183,7 +183,7 @@ class Worker:
                     self._run_session()
                 except SessionLostError as lost:
                     log.warning("a new session begins: %s", lost)
-                    self._fail()
+                    self._pause(self.report.failed() if is_checked else UNREADY_FAILURES)
         log.info("left the group")
 
     def _run_session(self) -> None:
@@ -193,13 +193,12 @@ class Worker:
                 try:
                     session.turn()
                 except AbortedError:
-                    self._fail()
+                    self._pause(self.report.failed())
                     session.roll_back()
 
-    def _fail(self) -> None:
-        """Count a failure, and wait: longer with each failure in a row."""
-        pause = FIRST_PAUSE_SECONDS * 2 ** min(self.report.failed() - 1, 10)
-        self.running(min(LONGEST_PAUSE_SECONDS, pause))
+    def _pause(self, failures: int) -> None:
+        """Wait: longer with each failure in a row."""
+        self.running(min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2 ** min(failures - 1, 10)))
 
 
 @dataclass(frozen=True, slots=True)

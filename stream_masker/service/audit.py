@@ -88,19 +88,18 @@ def audit(configuration: Configuration, locations: Iterable[RecordLocation]) -> 
     Raises ServiceError, ConfigurationError, and KafkaException if a topic cannot be read.
     """
     topics = configuration.topics
-    counts = require_topics(configuration, [topics.input, topics.output, topics.rejected, topics.statistics])
+    require_topics(configuration, [topics.input, topics.output, topics.rejected, topics.statistics])
     with closing(connect_reader(configuration)) as consumer:
-        auditor = _Auditor(configuration, consumer, counts[topics.rejected])
+        auditor = _Auditor(configuration, consumer)
         for location in locations:
             yield Finding(location, *auditor.audit(location))
 
 
 class _Auditor:
-    """Audits records of the input topic; ``rejected_partitions``: of the topic of rejections."""
+    """Audits records of the input topic."""
 
-    def __init__(self, configuration: Configuration, consumer: Consumer, rejected_partitions: int) -> None:
-        self._configuration, self._consumer = configuration, consumer
-        self._topics, self._rejected_partitions = configuration.topics, rejected_partitions
+    def __init__(self, configuration: Configuration, consumer: Consumer) -> None:
+        self._configuration, self._consumer, self._topics = configuration, consumer, configuration.topics
         self._masking = Masking(configuration, format_of=wire_format)
         self._read = partial(read_to_end, consumer)
         self._versions = cache(partial(read_versions, consumer, configuration))
@@ -121,7 +120,7 @@ class _Auditor:
     def _rejection(self, location: RecordLocation) -> bytes | None:
         """Return the record's rejection, the first one if there are several; None if there is none."""
         key = f"{self._topics.input}:{location.partition}:{location.offset}".encode()
-        messages = self._read(self._topics.rejected, partition=location.partition % self._rejected_partitions)
+        messages = self._read(self._topics.rejected, partition=location.partition)
         return next((message.value() for message in messages if message.key() == key), None)
 
     def _masked(self, location: RecordLocation, timestamp: int) -> Iterator[Message]:

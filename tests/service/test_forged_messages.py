@@ -92,7 +92,7 @@ def forged(request: pytest.FixtureRequest, genuine: list[StatisticsMessage], sea
 
 
 def activated(configuration: Configuration, seal: TopicSeal) -> ActiveStatistics:
-    return ActiveStatistics(MagicMock(), Masking(configuration), seal, partitions=1, secret_id=secret_id(SECRET))
+    return ActiveStatistics(MagicMock(), Masking(configuration), seal, secret_id=secret_id(SECRET))
 
 
 def test_a_forged_version_changes_nothing_in_a_worker(

@@ -292,12 +292,10 @@ class SimulatedTransactions:
         self.simulation.looks += 1
         assert self.simulation.looks < LOOKS, "the worker waits for a transaction that does not end"
         self.progress()
-        if not self.stuck:
-            return False
-        assert self.simulation.pending is not None
-        self.broker.lost.append(self.simulation.pending)
-        self.simulation.pending, self.stuck, self.lost = None, False, True
-        return True
+        if self.stuck and self.simulation.pending is not None:
+            self.broker.lost.append(self.simulation.pending)
+            self.simulation.pending, self.lost = None, True
+        return self.stuck
 
 
 class SimulatedMasker:
@@ -351,7 +349,7 @@ class Simulation:
         assert self.failures == []
         assert self.pending is None
         assert all(consumer.closed for consumer in self.consumers)
-        assert self.checked == {n for n, consumer in enumerate(self.consumers, 1) if consumer.callbacks}
+        assert self.checked == {0, *(n for n, consumer in enumerate(self.consumers, 1) if consumer.callbacks)}
         self.broker.resolve()
         self.broker.check()
         assert self.broker.complete or not self.until_complete

@@ -29,7 +29,8 @@ from stream_masker.service.calibrator.bootstrap import CalibratorComponents, bui
 from stream_masker.service.calibrator.calibration import Calibration
 from stream_masker.service.calibrator.metrics import initialise_counters
 from stream_masker.service.configuration import Configuration
-from stream_masker.service.kafka.clients import PropertyValue, await_brokers, calibrator_group, credentials
+from stream_masker.service.kafka.clients import PropertyValue, calibrator_group, credentials
+from stream_masker.service.kafka.errors import NoBrokerError
 from stream_masker.service.kafka.reader import SINGLE_PARTITION, StoppedError, require_topics
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.http import HttpServer
@@ -80,14 +81,27 @@ def run_calibrator(configuration: Configuration, *, http_port: int | None = None
         metrics.forget_gauges()
         initialise_counters(metrics)
         driver = Driver(build_components(configuration), metrics, health)
-        topics = configuration.topics.internal.values()
-        check = partial(require_topics, configuration, topics)
-        if await_brokers(health, check, lambda s: not stop.wait(s)):
+        if await_topics(configuration, health, stop):
             health.reason("start", "joining the group")
             in_time = asyncio.run(run_application(configuration, driver, stop))
             log.info("stopped")
             if driver.is_computing or not in_time:
                 exit_at_once()
+
+
+def await_topics(configuration: Configuration, health: Health, stop: threading.Event) -> bool:
+    """Wait for a broker; return False if the process stops before. Raises ServiceError if a topic is missing."""
+    while not stop.is_set():
+        try:
+            require_topics(configuration, configuration.topics.internal.values())
+        except NoBrokerError as error:
+            log.warning("%s; trying again", error)
+            health.reason("brokers", str(error))
+            stop.wait(BACKOFF_SECONDS[0])
+        else:
+            health.reason("brokers", None)
+            return True
+    return False
 
 
 class Driver:

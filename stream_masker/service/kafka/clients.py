@@ -9,9 +9,9 @@ from __future__ import annotations
 import logging
 import ssl
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
@@ -19,10 +19,7 @@ from confluent_kafka.admin import AdminClient
 from stream_masker.errors import ConfigurationError
 from stream_masker.service.configuration.model import Configuration
 from stream_masker.service.configuration.service import TopicsSection
-from stream_masker.service.kafka.errors import ALLOW, NoBrokerError, connection_problem, explained, is_refusal
-from stream_masker.service.observability.health import Health
-
-T = TypeVar("T")
+from stream_masker.service.kafka.errors import connection_problem, explained, is_refusal
 
 log = logging.getLogger("stream_masker.kafka")
 log.addFilter(lambda record: "property and will be ignored" not in record.getMessage())
@@ -66,9 +63,6 @@ MAX_VERSION_BYTES: Final = 64 * 1024 * 1024
 
 ANSWER_SECONDS = 2.0
 """Seconds in which a broker has to answer a request for metadata."""
-
-PAUSE_SECONDS = 1.0
-"""Seconds between two attempts of a process that starts to find a broker."""
 
 READER_GROUP = "stream-masker-reader"
 """The name that consumers of single partitions give as their group; they join none."""
@@ -169,29 +163,6 @@ def require_broker(properties: ClientProperties, *, seconds: float = 10.0) -> No
                 raise connection_problem(first, properties["bootstrap.servers"]) from None
         else:
             return
-
-
-def await_brokers(health: Health, check: Callable[[], T], pause: Callable[[float], bool]) -> T | None:
-    """Return what ``check`` returns as soon as a broker answers; None when ``pause`` returns False.
-
-    Until then ``health`` has the reason. What will not pass by itself is raised.
-    """
-    while True:
-        try:
-            found = check()
-        except NoBrokerError as error:
-            reason = str(error)
-        except KafkaException as failure:
-            if is_refusal(failure.args[0], ALLOW):
-                raise
-            reason = f"no broker answers: {explained(failure.args[0])}"
-        else:
-            health.reason("brokers", None)
-            return found
-        log.warning("%s; trying again", reason)
-        health.reason("brokers", reason)
-        if not pause(PAUSE_SECONDS):
-            return None
 
 
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")

@@ -63,17 +63,3 @@ def connection_problem(error: KafkaError, servers: str) -> ServiceError:
     kind, what = (ServiceError, "no broker can be used") if is_refusal(error) else (NoBrokerError, "no broker answers")
     remedy = CHECK_TLS if TLS_ALERT in error.str() else REMEDIES.get(error.code(), CHECK_ADDRESS)
     return kind(f"{what} at {servers}: {remedy} ({error.str()})")
-
-
-def check_topics(errors: Mapping[str, KafkaError | None], user: str = "") -> None:
-    """Raise ServiceError for topics that do not exist, or that the user may not describe.
-
-    ``errors``: the error of each topic in the metadata, None for a topic that is there.
-    """
-    refused = [name for name, error in errors.items() if error and REMEDIES.get(error.code()) is ALLOW]
-    if refused:
-        name = user or "ANONYMOUS"
-        raise ServiceError(f"the user {name!r} may not use the topics {', '.join(refused)}: {ALLOW}")
-    missing = [name for name, error in errors.items() if error]
-    if missing:
-        raise ServiceError(f"topics do not exist: {', '.join(missing)}: {CREATE_TOPICS}")

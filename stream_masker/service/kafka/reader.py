@@ -20,7 +20,7 @@ from stream_masker.service.kafka.clients import (
     connect_consumer,
     require_broker,
 )
-from stream_masker.service.kafka.errors import NoBrokerError, check_topics, explained
+from stream_masker.service.kafka.errors import ALLOW, CREATE_TOPICS, REMEDIES, NoBrokerError, explained
 
 log = logging.getLogger(__name__)
 
@@ -108,8 +108,12 @@ def require_topics(configuration: Configuration, names: Iterable[str], *, second
             found = {name: client.list_topics(name, timeout=ANSWER_SECONDS).topics[name] for name in names}
     except KafkaException as failure:
         raise NoBrokerError(explained(failure.args[0])) from failure
-    user = str(configuration.kafka.properties.get("sasl.username", ""))
-    check_topics({name: topic.error for name, topic in found.items()}, user)
+    errors = {name: topic.error.code() for name, topic in found.items() if topic.error is not None}
+    if refused := [name for name, code in errors.items() if REMEDIES.get(code) is ALLOW]:
+        user = configuration.kafka.properties.get("sasl.username", "ANONYMOUS")
+        raise ServiceError(f"the user {user!r} may not use the topics {', '.join(refused)}: {ALLOW}")
+    if missing := [name for name, code in errors.items() if code != KafkaError.LEADER_NOT_AVAILABLE]:
+        raise ServiceError(f"topics do not exist: {', '.join(missing)}: {CREATE_TOPICS}")
     return {name: len(topic.partitions) for name, topic in found.items()}
 
 

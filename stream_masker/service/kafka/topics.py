@@ -79,7 +79,7 @@ class RequiredTopic(NamedTuple):
         """Yield the problems of an existing topic of this name, each with its remedy."""
         if self.role == "calibration" and existing.partitions != 1:
             yield f"{existing.partitions} partitions instead of 1: delete it, or use another name in topics.calibration"
-        if self.role == "output" and existing.partitions < self.partitions:
+        if self.role in {"output", "rejected"} and existing.partitions < self.partitions:
             remedy = f"kafka-topics.sh --alter --topic {self.name} --partitions {self.partitions}"
             yield f"{existing.partitions} partitions, fewer than the {self.partitions} of the input: {remedy}"
         yield from self._other(existing, CLEANUP)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import closing
 from functools import partial
 
@@ -19,20 +19,21 @@ from stream_masker.service.configuration.secret import read_secret, secret_id, t
 from stream_masker.service.formats import wire_format
 from stream_masker.service.kafka.clients import (
     ClientProperties,
-    await_brokers,
     confluent_properties,
     connect_consumer,
     connect_producer,
     consumer_group_id,
 )
+from stream_masker.service.kafka.errors import ALLOW, NoBrokerError, is_refusal
 from stream_masker.service.kafka.reader import POLL_TIMEOUT_SECONDS, connect_reader, read_to_end, require_topics
 from stream_masker.service.masking import Masking
 from stream_masker.service.observability.health import Health
+from stream_masker.service.observability.logs import describe
 from stream_masker.service.observability.metrics import Metrics
 from stream_masker.service.worker.groups import MicroWindows
 from stream_masker.service.worker.source import Limits, Source
 from stream_masker.service.worker.statistics import ActiveStatistics
-from stream_masker.service.worker.transactions import Outputs, Transactions
+from stream_masker.service.worker.transactions import Outputs, SessionLostError, Transactions
 from stream_masker.service.worker.worker import Clients, Worker, WorkerReport
 
 WORKER_TRANSACTION_MS = 20_000
@@ -43,34 +44,11 @@ BATCH_BYTES = 16_777_216
 default size of a broker's response, which stands in memory once more while it is read."""
 
 
-def run_worker(
-    configuration: Configuration, *, registry: CollectorRegistry, health: Health, stop: threading.Event
-) -> None:
-    """Run a mask worker until ``stop`` is set. Metrics go to ``registry``, liveness and readiness to ``health``.
+def check_start(configuration: Configuration) -> None:
+    """Raise ServiceError for topics that are missing, or if records of the input would be masked again.
 
-    Waits for brokers that do not answer. Raises ConfigurationError if the configuration names a file that does not
-    exist or cannot be used, and ServiceError if a topic is missing or has too few partitions, if the group's offsets
-    are gone, or if Kafka refuses the worker.
-    """
-
-    def running(seconds: float = 0.0) -> bool:
-        stops = stop.wait(seconds) if seconds else stop.is_set()
-        health.beat()
-        return not stops
-
-    masking = Masking(configuration, format_of=wire_format)
-    report = WorkerReport(Metrics(registry, "worker"), health)
-    partitions = await_brokers(health, partial(check_start, configuration), running)
-    if partitions is not None:
-        new_worker(configuration, masking, partitions, running, report).run()
-
-
-def check_start(configuration: Configuration) -> dict[str, int]:
-    """Return the numbers of partitions of the worker's topics, by name.
-
-    Raises ServiceError for topics that are missing or may not be used, and if records of the input would be masked
-    again: Kafka deletes the offsets of a group that has been empty for some days. Raises NoBrokerError or
-    KafkaException if no broker answers.
+    Kafka deletes the offsets of a group that has been empty for some days. Raises NoBrokerError or KafkaException if no
+    broker answers.
     """
     topics = configuration.topics
     names = [topics.input, topics.output, topics.rejected, topics.calibration, topics.statistics]
@@ -90,7 +68,6 @@ def check_start(configuration: Configuration) -> dict[str, int]:
             f"`kafka-consumer-groups.sh --reset-offsets --group {group} --topic {topics.input} --execute` and "
             f"--to-latest, --to-datetime, or --to-earliest"
         )
-    return counts
 
 
 def _has_records(client: Consumer, topic: str, partition: int) -> bool:
@@ -104,24 +81,38 @@ def _has_records(client: Consumer, topic: str, partition: int) -> bool:
         return True
 
 
-def new_worker(
-    configuration: Configuration,
-    masking: Masking,
-    partitions: Mapping[str, int],
-    running: Callable[..., bool],
-    report: WorkerReport,
-) -> Worker:
-    """Return a worker; ``partitions``: of its topics by name."""
+def run_worker(
+    configuration: Configuration, *, registry: CollectorRegistry, health: Health, stop: threading.Event
+) -> None:
+    """Run a mask worker until ``stop`` is set. Metrics go to ``registry``, liveness and readiness to ``health``.
+
+    Raises ConfigurationError if the configuration names a file that does not exist or cannot be used, and ServiceError
+    if a topic is missing, if the group's offsets are gone, or if Kafka refuses the worker.
+    """
     topics, limits, groups = configuration.topics, configuration.worker, configuration.groups
-    properties = producer_properties(configuration, transactional_id(configuration))
+    masking, report = Masking(configuration, format_of=wire_format), WorkerReport(Metrics(registry, "worker"), health)
     taxonomies, mechanism, context = masking.taxonomies, masking.mechanism, masking.mechanism.context
+    properties = producer_properties(configuration, transactional_id(configuration))
     seal = topic_seal(configuration, topics.calibration)
+
+    def running(seconds: float = 0.0) -> bool:
+        stops = stop.wait(seconds) if seconds else stop.is_set()
+        health.beat()
+        return not stops
+
+    def check() -> None:
+        try:
+            check_start(configuration)
+        except (NoBrokerError, KafkaException) as failure:
+            if isinstance(failure, KafkaException) and is_refusal(failure.args[0], ALLOW):
+                raise
+            health.reason("brokers", describe(failure))
+            raise SessionLostError(describe(failure)) from None
+        health.reason("brokers", None)
 
     def encode(block: Block) -> tuple[bytes, bytes]:
         key = block_key(block)
         return key, seal.seal(key, encode_block(block, taxonomies, context))
-
-    outputs = Outputs(topics, partitions[topics.rejected], encode)
 
     def connect(revoke: Callable[[set[int]], None]) -> Clients:
         source = Source(
@@ -131,7 +122,7 @@ def new_worker(
             running=running,
             revoke=revoke,
         )
-        transactions = Transactions(partial(connect_producer, properties), outputs, running=running)
+        transactions = Transactions(partial(connect_producer, properties), Outputs(topics, encode), running=running)
         windows = MicroWindows(Limits(groups.records, BATCH_BYTES, groups.delay), lambda: mechanism.group_minimum)
         return source, transactions, windows if mechanism.needs_group else None
 
@@ -139,12 +130,10 @@ def new_worker(
         connect_reader(configuration),
         masking,
         topic_seal(configuration, topics.statistics),
-        partitions=partitions[topics.statistics],
         secret_id=secret_id(read_secret(configuration)),
         on_refused=report.refused_message,
     )
-    check = partial(await_brokers, report.health, partial(check_start, configuration), running)
-    return Worker(connect=connect, statistics=statistics, running=running, report=report, check=check)
+    Worker(connect=connect, statistics=statistics, running=running, report=report, check=check).run()
 
 
 def transactional_id(configuration: Configuration) -> str:
@@ -176,13 +165,14 @@ def consumer_properties(configuration: Configuration) -> ClientProperties:
 
 
 def producer_properties(configuration: Configuration, transactional_id: str) -> ClientProperties:
-    """Return the properties of the transactional producer; its queue has room for two batches with their blocks."""
+    """Return the properties of the transactional producer. Its queue has no limits: it holds one batch at a time."""
     return {
         "transaction.timeout.ms": WORKER_TRANSACTION_MS,
-        "queue.buffering.max.kbytes": 4 * BATCH_BYTES // 1024,
         "compression.type": "lz4",
         "linger.ms": 5,
         **confluent_properties(configuration),
         "transactional.id": transactional_id,
         "enable.idempotence": True,
+        "queue.buffering.max.messages": 0,
+        "queue.buffering.max.kbytes": 2**31 - 1,
     }

@@ -25,9 +25,6 @@ READ_SECONDS = 0.05
 COMMITTING_READ_SECONDS = 0.002
 """The same while the batch before commits: the end of the commit is noticed after at most this time."""
 
-FILLING_SECONDS = 0.5
-"""Seconds from its first record that a batch waits at most for the commit before, which may never end."""
-
 IDLE_SECONDS = 0.2
 """Seconds to wait for a batch's first record."""
 
@@ -85,13 +82,10 @@ def bytes_of(messages: Sequence[Message]) -> int:
 
     It marks those whose headers cannot be read (``headers_of``).
     """
-    keys = filter(None, map(_read_key, messages))
+    keys = filter(None, map(methodcaller("key"), messages))
     headers = chain.from_iterable(map(headers_of, messages))
     contents = sum(len(name) + len(content or b"") for name, content in headers)
     return sum(map(len, messages)) + sum(map(len, keys)) + contents
-
-
-_read_key: Callable[[Message], bytes | None] = methodcaller("key")
 
 
 @dataclass(slots=True)
@@ -147,7 +141,7 @@ class Source:
     def read(self, committing: Callable[[], bool]) -> dict[int, list[Message]]:
         """Return the messages of the next batch by partition; none if no record arrives for a while.
 
-        The first call joins the group. ``committing`` returns whether the batch before is not committed yet. A batch
+        The first call joins the group. ``committing`` returns whether the batch before may still be committed. A batch
         ends by the load: when no more records wait, after its delay, and when the batch before is committed. A batch
         that ended before that commit would wait for it, and records that arrive meanwhile for another commit. While
         records wait, a batch grows to its limits, so that a backlog costs few transactions. Raises SessionLostError if
@@ -156,16 +150,16 @@ class Source:
         if not self.has_joined:
             self.has_joined = True
             self._client.subscribe([self.topic], on_assign=self._on_assign, on_revoke=self._on_revoke)
-        limits, count, size, until, filled = self._limits, 0, 0, self._clock() + IDLE_SECONDS, 0.0
+        limits, count, size, until = self._limits, 0, 0, self._clock() + IDLE_SECONDS
         while count < limits.records and size < limits.size and self._failure is None and self._running():
             # The first read asks for one record: it would wait for all that it asks for.
             wanted = min(limits.records - count, READ_RECORDS) if count else 1
-            waits = count > 0 and self._clock() < filled and committing()
+            waits = count > 0 and committing()
             seconds = COMMITTING_READ_SECONDS if waits else min(max(0.0, until - self._clock()), READ_SECONDS)
             messages = self._client.consume(wanted, seconds)
             added, grown = self._add(messages)
             if added and not count:
-                until, filled = self._clock() + limits.delay, self._clock() + FILLING_SECONDS
+                until = self._clock() + limits.delay
             count, size = count + added, size + grown
             if len(messages) < wanted and self._clock() >= until and not waits:
                 break

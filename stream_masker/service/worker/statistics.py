@@ -11,7 +11,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPar
 from stream_masker.errors import StatisticsError
 from stream_masker.pipeline.messages import StatisticsMessage, decode_statistics
 from stream_masker.pipeline.seal import RefusalCause, SealError, TopicSeal
-from stream_masker.service.kafka.reader import READ_MESSAGES, Versions, is_partition_end
+from stream_masker.service.kafka.reader import READ_MESSAGES, SINGLE_PARTITION, Versions, is_partition_end
 from stream_masker.service.masking import Masking
 from stream_masker.service.observability.logs import describe
 from stream_masker.summary import guessed_line
@@ -37,32 +37,31 @@ class ActiveStatistics:
         masking: Masking,
         seal: TopicSeal,
         *,
-        partitions: int,
         secret_id: str,
         on_refused: Callable[[RefusalCause], None] = lambda _: None,
     ) -> None:
-        """Read the topic of ``seal``, which has this number of ``partitions``, from its beginning."""
+        """Read the topic of ``seal`` from its beginning."""
         self._client, self.masking, self._secret_id, self._on_refused = client, masking, secret_id, on_refused
         self.version = self._newest = self._published = self.refusals = 0
         self.refused: str | None = None
         self._unauthentic: RefusalCause | None = None
         self._told = False
-        self._unread = set(range(partitions))
+        self._is_read = False
         self._versions = Versions(seal, self._refuse, most=KEPT_VERSIONS)
-        client.assign([TopicPartition(seal.topic, partition, OFFSET_BEGINNING) for partition in range(partitions)])
+        client.assign([TopicPartition(seal.topic, SINGLE_PARTITION, OFFSET_BEGINNING)])
 
     def poll(self) -> None:
         """Activate a new version if one has come. Never waits, and reads few messages: a topic may be full of them."""
         for message in self._client.consume(READ_MESSAGES, 0):
             try:
                 if is_partition_end(message):
-                    self._unread.discard(message.partition())
+                    self._is_read = True
                 else:
                     self._versions.add(message.key(), message.value())
             except KafkaException as failure:
                 log.warning("reading the statistics: %s", describe(failure))
-        if not self._unread and (found := self._versions.take()):
-            self.consider(found)
+        if self._is_read and self._versions.found:
+            self.consider(self._versions.take())
 
     @property
     def age(self) -> float:
@@ -72,7 +71,7 @@ class ActiveStatistics:
     @property
     def problem(self) -> str | None:
         """Why the newest version is not in use; None if it is, or if none is published."""
-        if self._unread:
+        if not self._is_read:
             return "reading the statistics topic"
         if self.refused is None and self._unauthentic is not None and not self.version:
             return f"messages were refused as {SealError(self._unauthentic)}"

@@ -46,12 +46,9 @@ log = logging.getLogger(__name__)
 ATTEMPT_SECONDS = 2.0
 """Timeout of one attempt at a step, in seconds."""
 
-PATIENCE_SECONDS = 20.0
-"""Seconds after which a step that is retried has failed: as many as the worker's default of ``transaction.timeout.ms``,
-because later there is no transaction left to commit."""
-
-HURRIED_SECONDS = 4.0
-"""The same limit while the process stops. A pod has 30 seconds to end."""
+PATIENCE_SECONDS = 10.0
+"""Seconds after which a step that is retried has failed. The worker's default of ``transaction.timeout.ms`` is longer,
+and so is the time that a process has to stop."""
 
 STUCK_SECONDS = 20.0
 """Seconds without a new attempt at a step after which the thread is given up. A call to librdkafka may never return,
@@ -88,14 +85,12 @@ class _StepError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
-    """Where the outcomes of the input go.
+    """Where the outcomes of the input go: to the partitions of their records.
 
-    ``rejected_partitions``: partitions of the topic of rejections; a rejection goes to its record's partition modulo
-    this number. ``encode_block``: returns the key and the sealed value of a block.
+    ``encode_block``: returns the key and the sealed value of a block.
     """
 
     topics: TopicsSection
-    rejected_partitions: int
     encode_block: Callable[[Block], tuple[bytes, bytes]]
 
     def messages(self, partition: int, result: Result) -> Iterator[Produced]:
@@ -108,7 +103,7 @@ class Outputs:
         for index in sorted(rejected):
             key = f"{self.topics.input}:{partition}:{rejected[index].offset}".encode()
             value = encode_rejection(rejected[index], topic=self.topics.input, partition=partition)
-            yield self.topics.rejected, value, key, partition % self.rejected_partitions, None, None, 0, []
+            yield self.topics.rejected, value, key, partition, None, None, 0, []
         for key, value in map(self.encode_block, result.blocks):
             yield self.topics.calibration, value, key, SINGLE_PARTITION, None, None, 0, []
 
@@ -182,28 +177,22 @@ class Transactions:
             self.open()
         self._step("begin", lambda _: self._producer.begin_transaction(), abortable=False)
         for partition, result in results.items():
-            for message in self._outputs.messages(partition, result):
-                self._produce(message)
+            self._produce(self._outputs.messages(partition, result))
         topic = self._outputs.topics.input
         offsets = [TopicPartition(topic, number, result.offsets[-1] + 1) for number, result in results.items()]
         self._step("flush", lambda t: _flush(self._producer, t), sequenced=True)
         self._step("offsets", lambda t: self._producer.send_offsets_to_transaction(offsets, group, t))
         self._step("commit", self._producer.commit_transaction)
 
-    def _produce(self, message: Produced) -> None:
-        """Add a message to the open transaction; wait while the producer's queue is full."""
-        while True:
+    def _produce(self, messages: Iterable[Produced]) -> None:
+        """Add messages to the open transaction. The producer's queue has no limit of its own, because a batch has."""
+        for message in messages:
             try:
                 self._producer.produce(*message)
-            except BufferError:
-                with fatal_errors(self._producer):
-                    self._producer.poll(0.1)
             except KafkaException as failure:
                 error = _cause(self._producer, failure.args[0])
                 text = f"produce to partition {message[3]} of {message[0]}: {explained(error)}"
                 raise (SessionLostError(text) if error.fatal() else _StepError(text, error.code())) from None
-            else:
-                return
 
     def _step(
         self, name: str, attempt: Callable[[float], object], *, abortable: bool = True, sequenced: bool = False
@@ -231,8 +220,7 @@ class Transactions:
                 raise _StepError(f"{name}: {explained(error)}", error.code())
             if not abortable and is_refusal(error, ALLOW):
                 raise ServiceError(f"{name}: {explained(error)}")
-            late = time.monotonic() - start > (PATIENCE_SECONDS if self._running() else HURRIED_SECONDS)
-            if late or error.fatal() or not error.retriable():
+            if time.monotonic() - start > PATIENCE_SECONDS or error.fatal() or not error.retriable():
                 raise SessionLostError(f"{name}: {explained(error)}")
 
 

@@ -158,7 +158,8 @@ class Worker:
     ``connect`` makes the clients of a session. The source calls the function that it is given with partitions before
     they are revoked or lost. ``running`` waits for a time in seconds, if one is given, or until the process stops; it
     records a heartbeat, and returns False when the process stops. ``check`` raises ServiceError if records would be
-    masked again.
+    masked again, and SessionLostError if no broker answers. It is called before the first session, and before the
+    worker joins a group that may have been empty for long.
     """
 
     connect: Callable[[Callable[[set[int]], None]], Clients]
@@ -172,13 +173,17 @@ class Worker:
 
         Raises ServiceError if Kafka refuses the worker.
         """
+        is_checked = False
         with closing(self.statistics):
             while self.running():
                 try:
+                    if not is_checked:
+                        self.check()
+                        is_checked = True
                     self._run_session()
                 except SessionLostError as lost:
                     log.warning("a new session begins: %s", lost)
-                    self._fail()
+                    self._pause(self.report.failed() if is_checked else UNREADY_FAILURES)
         log.info("left the group")
 
     def _run_session(self) -> None:
@@ -188,13 +193,12 @@ class Worker:
                 try:
                     session.turn()
                 except AbortedError:
-                    self._fail()
+                    self._pause(self.report.failed())
                     session.roll_back()
 
-    def _fail(self) -> None:
-        """Count a failure, and wait: longer with each failure in a row."""
-        pause = FIRST_PAUSE_SECONDS * 2 ** min(self.report.failed() - 1, 10)
-        self.running(min(LONGEST_PAUSE_SECONDS, pause))
+    def _pause(self, failures: int) -> None:
+        """Wait: longer with each failure in a row."""
+        self.running(min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2 ** min(failures - 1, 10)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,21 +251,23 @@ class _Session:
         if not source.has_joined and time.monotonic() - self._begun >= CHECK_SECONDS:
             self._worker.check()
         self._is_stale = False
-        start, pending = time.monotonic(), self._pending
-        messages = source.read(lambda: pending is not None and not pending.future.done())
+        start = time.monotonic()
+        messages = source.read(self._is_committing)
         self._results = self._mask(messages) if self._running() else {}
         self._settle(source.poll)
         failure, self._failure = self._failure, None
         if failure is not None:
             raise failure
         results, self._results = self._results, {}
-        if not self._running():
-            return
         group = source.group() if results else None
         if self._is_stale or (results and group is None):
             self.roll_back()
         elif results:
             self._pending = _Pending(self._transactions.write(results, group), results, start)
+
+    def _is_committing(self) -> bool:
+        """Return whether the batch before may still be committed."""
+        return self._pending is not None and not self._pending.future.done() and not self._transactions.is_stuck()
 
     def roll_back(self) -> None:
         """Read all again from the offsets that were committed last."""

@@ -83,6 +83,7 @@ def test_the_topics_that_are_created_are_accepted(record_bytes: int, properties:
         ("statistics", existing(3, "compact"), None),
         ("drift", existing(2), None),
         ("output", existing(3), "--partitions 4"),
+        ("rejected", existing(3), "--partitions 4"),
         ("calibration", existing(4), "topics.calibration"),
         ("calibration", existing(cleanup="compact"), "cleanup.policy=delete"),
         ("calibration", existing(cleanup="compact,delete"), "cleanup.policy=delete"),

@@ -107,8 +107,8 @@ def masking() -> FakeMasking:
     return FakeMasking()
 
 
-def activate(client: Any, masking: Any, partitions: int = 1) -> ActiveStatistics:
-    return ActiveStatistics(client, masking, SEAL, partitions=partitions, secret_id=OWN)
+def activate(client: Any, masking: Any) -> ActiveStatistics:
+    return ActiveStatistics(client, masking, SEAL, secret_id=OWN)
 
 
 @pytest.fixture
@@ -155,7 +155,7 @@ BAD = {
 def test_a_version_that_does_not_fit_is_refused_until_one_fits(
     bad: bytes, client: FakeClient, active: ActiveStatistics, masking: FakeMasking, caplog: pytest.LogCaptureFixture
 ) -> None:
-    client.batches = [[end(0)]]
+    client.batches = [[end()]]
     active.poll()
     active.consider([(9, bad)])
     assert active.problem == active.refused is not None
@@ -178,18 +178,18 @@ def test_the_newest_versions_are_kept_and_a_tombstone_removes_one() -> None:
     assert versions.take() == []
 
 
-def end(partition: int) -> FakeMessage:
-    return FakeMessage(partition, 0, error=KafkaError(KafkaError._PARTITION_EOF, "end"))
+def end() -> FakeMessage:
+    return FakeMessage(0, 0, error=KafkaError(KafkaError._PARTITION_EOF, "end"))
 
 
 def test_no_version_is_used_before_the_end_of_the_topic_is_reached(client: FakeClient, masking: FakeMasking) -> None:
-    active = activate(client, masking, partitions=2)
-    assert client.assigned == [(0, OFFSET_BEGINNING), (1, OFFSET_BEGINNING)]
-    failed = FakeMessage(1, 0, error=KafkaError(KafkaError.LEADER_NOT_AVAILABLE, "no leader"))
-    client.batches = [[Version(1), Version(2), end(0), failed]]
+    active = activate(client, masking)
+    assert client.assigned == [(0, OFFSET_BEGINNING)]
+    failed = FakeMessage(0, 0, error=KafkaError(KafkaError.LEADER_NOT_AVAILABLE, "no leader"))
+    client.batches = [[Version(1), Version(2), failed]]
     active.poll()
     assert (active.version, active.problem) == (0, "reading the statistics topic")
-    client.batches = [[end(1)]]
+    client.batches = [[end()]]
     active.poll()
     assert (active.version, active.problem) == (2, None)
     client.batches = [[Version(3)]]
@@ -206,7 +206,7 @@ def test_a_turn_is_bounded(client: FakeClient, active: ActiveStatistics) -> None
 def test_a_worker_that_waits_for_the_first_version_is_ready(client: FakeClient, active: ActiveStatistics) -> None:
     report = WorkerReport(Metrics(CollectorRegistry(), "worker"), Health())
     report.health.reason(STARTING, None)
-    client.batches = [[end(0)]]
+    client.batches = [[end()]]
     active.poll()
     report.statistics(active)
     assert (report.health.reasons, report.health.notes) == ((), ("no statistics yet: none are published",))

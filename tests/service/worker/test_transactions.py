@@ -61,7 +61,7 @@ class FakeProducer:
 def transactions(connect: Any) -> Transactions:
     """Open the transactions of the producer that ``connect`` returns."""
     topics = TopicsSection(input="in", output="out", rejected="bad", calibration="blocks")
-    outputs = Outputs(topics, 1, lambda block: (b"key", block.encode()))
+    outputs = Outputs(topics, lambda block: (b"key", block.encode()))
     writing = Transactions(connect, outputs, running=lambda: True)
     writing.open()
     return writing

@@ -66,7 +66,7 @@ EQUATIONS = (
     Equation("probability of staying", "k₁k₂ / (k₁k₂ + k₂(∣S∣ − 1) + ∣S′∣)", code.stay_probability, "2012", "9"),
     Equation("VICUS", "Ps, Ps / k₁, Ps / (k₁k₂)", code.Vicus, "2012", "8 to 11"),
     Equation("Random", "(1 − Ps) / (∣S∣ + ∣S′∣ − 1)", code.RandomTransitions, "2012", "12"),
-    Equation("transition probabilities", "P(a′ ∣ a)", code.Mechanism.channel, "ours", "Gouweleeuw 1998"),
+    Equation("transition probabilities", "P(a′ ∣ a)", code.Mechanism.attribute_channel, "ours", "Gouweleeuw 1998"),
     Equation("vulnerability", "Σ_a′ max_a p(a)·P(a′ ∣ a)", code.disclosure, "ours", "Smith 2009"),
     Equation("certain, likely", "share with max_a p(a ∣ a′) > 0.9, 0.5", code.disclosure, "ours", "Smith 2009"),
     Equation("bound of n draws", "√(ln(2/δ) / 2n)", code.hoeffding_bound, "ours", "Hoeffding 1963"),

@@ -9,7 +9,6 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from stream_masker.core.batch import Batch, Distortion, MaskedBatch, unchanged_records
-from stream_masker.core.dataframes import DataFrame
 from stream_masker.core.distance import distortion_of
 from stream_masker.core.mechanisms import Mechanism
 from stream_masker.core.mechanisms.encoding import Record
@@ -21,16 +20,15 @@ from stream_masker.core.statistics.utility import Utility, utility
 from stream_masker.errors import ParameterError
 from stream_masker.summary import MaskingReport
 
-Records: TypeAlias = Iterable[Record] | DataFrame
-"""Records as mappings from attributes to concept ids, or a table with a column for each attribute."""
+Records: TypeAlias = Iterable[Record]
+"""Records as mappings from attributes to concept ids."""
 
 
 def measure_utility(mechanism: Mechanism, original: Records, masked: Records) -> Utility:
     """Measure what masking preserves: mean, dispersion, correlation and RMSE (2017: section 5, metrics 1 to 5).
 
     * ``mechanism``: the mechanism that masked the records; its attributes, distances and noise level are used.
-    * ``original``, ``masked``: n ≥ 1 records before and after masking, in the same order, as sequences of records or
-      as tables.
+    * ``original``, ``masked``: n ≥ 1 records before and after masking, in the same order.
 
     ``expected`` is the drift of the masks from those that the statistics in force make of the same records once more,
     and ``verdict`` its verdict: ``none``, ``watch`` beyond chance, ``act`` far beyond; None for mechanisms that mask
@@ -95,7 +93,7 @@ def masking_report(mechanism: Mechanism, original: Records, masked: Records) -> 
 def _encoded(mechanism: Mechanism, original: Any, masked: Any) -> tuple[Batch, Batch]:
     if not isinstance(mechanism, Mechanism):
         raise ParameterError(f"mechanism is of type {type(mechanism).__name__}: use the mechanism that masked them")
-    before, after = mechanism.encode(original), mechanism.encode(masked)
+    before, after = mechanism.encode([*original]), mechanism.encode([*masked])
     if before.size != after.size:
         raise ParameterError(f"there are {before.size} original records and {after.size} masked ones: give the same")
     return before, after

@@ -59,7 +59,10 @@ WRONG = [
     (lambda: semantic_mean("A1", D), r"the concepts are one text: use a list of concept ids"),
     (lambda: distance_correlation(["A1"], ["A1"], D, D), r"d_a is of type list: use a Distance$"),
     (lambda: noise().learn_one({"x": "A1"}), r"no record has 'a': the attributes are a, b$"),
-    (lambda: noise().learn_many(FRAME.rename(columns={"a": "x", "b": "y"})), r"the table has no column 'a': "),
+    (
+        lambda: noise().learn_many(FRAME),
+        r"record 0 is of type str: use a mapping from .*, or, of a table, `mask_frame`",
+    ),
     (lambda: noise().mask_one("A1", key=b"k"), r"record 0 is of type str: use a mapping"),
     (lambda: noise().learn_one({"a": ("A1",), "b": "A1"}), r".*: it is of type tuple$"),
     (lambda: noise().mask_one(RECORDS[0], key="p"), r"keys must be bytes, as "),

@@ -137,34 +137,33 @@ class Replacer:
         * ``references``: (k,) int32 positions, or ``NO_REFERENCE``. ``noise``: (k,) float64 ε.
         * ``rounding``, ``ties``: (k,) uint64 random words, for the choice of the level and of a candidate on it.
         """
+        table, step = self.table, self.table.room // 2
         given: tuple[Any, ...] = codes, references, noise, rounding, ties
-        step = self.table.room // 2
-        starts = range(0, max(1, codes.size), step)
-        parts = [self._replaced(*(each[start : start + step].copy() for each in given)) for start in starts]
-        masks, distances, flags = map(np.concatenate, zip(*parts, strict=True)) if len(parts) > 1 else parts[0]
-        present = codes >= 0
-        drawn = noise[present]
-        counts = (present, flags & TRUNCATED, flags & SIGN_DROPPED, present & (masks == codes))
-        values, truncated, unsigned, unchanged = map(int, map(np.count_nonzero, counts))
-        squares = float(distances @ distances), float(drawn @ drawn)
-        return Replacement(masks, distances, flags, Distortion(values, *squares, truncated, unsigned, unchanged))
-
-    def _replaced(
-        self, codes: Int32Array, references: Int32Array, *drawn: Any
-    ) -> tuple[Int32Array, Float64Array, UInt8Array]:
-        """Replace values that there is room for in the table; ``drawn``: the rest of the arguments of ``replace``."""
-        table, both = self.table, self.table.slots(np.concatenate((codes, references)))
+        if codes.size > step:
+            some = [slice(start, start + step) for start in range(0, codes.size, step)]
+            parts = [self.replace(*(each[part] for each in given)) for part in some]
+            masks, distances, flags = (np.concatenate(each) for each in zip(*(p[:3] for p in parts), strict=True))
+            return Replacement(masks, distances, flags, sum((part.distortion for part in parts), Distortion()))
+        both = table.slots(np.concatenate((codes, references)))
         if self._generation != table.generation:
             self._made[table.anchors.size : -1], self._farthest[table.anchors.size : -1] = False, self._unknown
             self._generation = table.generation
         indices, of = both[: codes.size], both[codes.size :]
         self._make_orders(indices)
-        self._measure(of)
+        if not self.weak:
+            self._measure(of)
         own = np.full(codes.size, -1, np.int32)
         if both.max(initial=0) >= table.anchors.size:
             unseen = np.minimum(indices, of) >= table.anchors.size
             own[unseen] = np.searchsorted(table.levels, table.distance.pairs(codes[unseen], references[unseen]))
-        return replace_values(self._rule, indices, of, own, codes, *drawn)
+        drawn = codes.copy(), noise.copy(), rounding.copy(), ties.copy()  # contiguous and writable, as compiled for
+        masks, distances, flags = replace_values(self._rule, indices, of, own, *drawn)
+        counted = noise[codes >= 0]
+        squares = float(distances @ distances), float(counted @ counted)
+        truncated, unsigned, same = map(np.count_nonzero, (flags & TRUNCATED, flags & SIGN_DROPPED, masks == codes))
+        unchanged = int(same) - codes.size + counted.size
+        distortion = Distortion(counted.size, *squares, int(truncated), int(unsigned), unchanged)
+        return Replacement(masks, distances, flags, distortion)
 
     def _forget(self) -> None:
         """Drop all orders."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, TypeAlias
 
 from stream_masker.core.mechanisms.base import Mechanism
-from stream_masker.core.risk.law import expected_masks
+from stream_masker.core.mechanisms.expected import expected_masks
 from stream_masker.core.statistics import compute_statistics
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.drift import Drift, drift_between
@@ -270,7 +270,7 @@ class VersionPlanner:
     def _expected(self, original: Statistics, counts: Counts) -> Statistics | None:
         """Return the statistics that the window's masks are expected to have; None if they are not known."""
         mechanism = self._mechanism.with_statistics(original, counts)
-        masks = expected_masks(mechanism, counts, [len(d.taxonomy) for d in mechanism.distances])
+        masks = expected_masks(mechanism, counts)
         return None if masks is None else self._masked(masks)
 
     @property

@@ -13,14 +13,13 @@ import numpy as np
 from stream_masker.core.arrays import Int32Array
 from stream_masker.core.batch import Batch, Column, MaskedBatch
 from stream_masker.core.context import NO_CONTEXT, Context
-from stream_masker.core.dataframes import DataFrame, as_records
 from stream_masker.core.distance import Distance, distance_on, distortion_of
 from stream_masker.core.mechanisms import encoding
 from stream_masker.core.mechanisms.encoding import Record, Value
 from stream_masker.core.mechanisms.parameters import Parameters, own_first
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random import FieldKeys, Keys, Secret
-from stream_masker.core.risk.law import Channel, IndependentMasks, MaskLaw, Tuples, value_law
+from stream_masker.core.risk.law import Channel, Likelihoods, Tuples, independent_masks, value_law
 from stream_masker.core.risk.risk import Risk, assess, check_masking
 from stream_masker.core.statistics import compute_statistics, unpack_observed
 from stream_masker.core.statistics.counts import Counts, key_slots
@@ -51,8 +50,7 @@ class Mechanism(ABC):
     masked record, alone or in a batch of any size.
 
     A record maps each attribute to a concept id, to a list of concept ids (array attribute; may be empty) or to None
-    (absent). Where a sequence of records is expected, a pyarrow Table, a pandas DataFrame or a polars DataFrame does
-    too (extra ``frames``): a row is a record.
+    (absent).
 
     A mechanism implements ``_mask``, and ``attribute_channel``, from which its risk follows. It overrides ``_set_up``
     if its parameters depend on the attributes, ``_model`` if masking needs more of the window than its statistics,
@@ -155,16 +153,13 @@ class Mechanism(ABC):
         """The counts of the window of the statistics in force; None if these come from a snapshot."""
         return self._counts
 
-    def encode(self, records: Sequence[Record] | DataFrame) -> Batch:
+    def encode(self, records: Sequence[Record]) -> Batch:
         """Encode records as columns of positions; fields that are not attributes are ignored.
 
         Raises UnknownConceptError, whose ``position`` is the record's index, for an unknown concept, and ParameterError
         for a value that is not a concept id, a list of them, or None.
         """
-        return encoding.encode(self._as_records(records), self._taxonomies)
-
-    def _as_records(self, records: Iterable[Record] | DataFrame) -> Sequence[Record]:
-        return as_records(records, (*self.attributes, *self.context.names))
+        return encoding.encode(records, self._taxonomies)
 
     def decode(self, masked: MaskedBatch) -> list[dict[str, Value]]:
         """Decode masked columns to records of concept ids."""
@@ -178,12 +173,12 @@ class Mechanism(ABC):
         """
         self.learn_many([record], keys=None if key is None else [key])
 
-    def learn_many(self, records: Iterable[Record] | DataFrame, *, keys: Sequence[bytes] | None = None) -> None:
+    def learn_many(self, records: Iterable[Record], *, keys: Sequence[bytes] | None = None) -> None:
         """Add records to the calibration window, in order; ``keys``: the noise key of each, see ``learn_one``.
 
         Raises ParameterError if the numbers of keys and records differ.
         """
-        batch = self.encode(self._as_records(records))
+        batch = self.encode([*records])
         if keys is not None:
             require_keys(keys, batch.size)
             batch = replace(batch, slots=key_slots(self._secret, map(bytes, keys)))
@@ -227,18 +222,19 @@ class Mechanism(ABC):
             raise ParameterError(f"{self.name} masks records as a group: use mask_many")
         return self.mask_many([record], keys=[key])[0]
 
-    def mask_many(self, records: Sequence[Record] | DataFrame, *, keys: Sequence[bytes]) -> list[dict[str, Value]]:
+    def mask_many(self, records: Sequence[Record], *, keys: Sequence[bytes]) -> list[dict[str, Value]]:
         """Mask records, each with the random words of its own key.
 
         Each result has a value or None for every attribute; fields that are not attributes are omitted. Raises
         ParameterError if the numbers of keys and records differ, and the errors of ``encode`` and ``mask_batch``.
         """
-        records = self._as_records(records)
+        require_keys(keys, len(records))
         batch = self.encode(records)
-        require_keys(keys, batch.size)
         masked = self.decode(self.mask_batch(batch, FieldKeys(self._secret, [*map(bytes, keys)])))
-        for record, row in zip(records, masked, strict=True):
-            row.update((name, None) for name in row if record.get(name) is None)  # a missing list is not an empty one
+        arrays = [name for name, column in zip(self.attributes, batch.columns, strict=True) if column.is_array]
+        for name in arrays:
+            for record, row in zip(records, masked, strict=True):
+                row[name] = None if record.get(name) is None else row[name]  # a missing list is not an empty one
         return masked
 
     def mask_batch(self, batch: Batch, keys: Keys) -> MaskedBatch:
@@ -263,32 +259,14 @@ class Mechanism(ABC):
         * ``counts``: those of the window, or None if they are not known. Raises StatisticsError if they are needed.
         """
 
-    def mask_law(self, tuples: Tuples, channels: tuple[Channel, ...], counts: Counts) -> MaskLaw | None:
+    def mask_law(self, tuples: Tuples, channels: tuple[Channel, Channel], counts: Counts) -> Likelihoods | None:
         """Return the law of the masks of some attributes, given their values; None for mechanisms that mask groups.
 
         The default holds if the masks of a record are independent, and each depends on its own value alone.
 
         ``tuples``: the attributes and their combinations of values. ``channels``: of all values of each attribute.
         """
-        return None if self.needs_group else IndependentMasks(tuples, channels)
-
-    def channel(self, attribute: str, value: str) -> dict[str, float]:
-        """Return the transition probabilities P(a* | a) of one value of an attribute, by concept id.
-
-        They include the value itself, are averaged over the window's law of the record's other values, and sum to 1.
-        Other concepts of probability 0 are left out.
-
-        Raises ParameterError for an unknown attribute, UnknownConceptError for an unknown value, and StatisticsError
-        without statistics, or if the probabilities depend on counts that this object does not have (see ``risk``).
-        """
-        if attribute not in self.attributes:
-            raise ParameterError(f"{attribute!r} is not an attribute: use one of {self.attributes}")
-        self._prepared_statistics()
-        tau, j = self._taxonomies[attribute], self.attributes.index(attribute)
-        position = tau.position(value)
-        channel = self.attribute_channel(j, np.array([position], np.int32), self._counts)
-        row = {position: 0.0, **channel.classes.spread(channel.rows[0])}
-        return dict(zip(tau.decode(np.array(list(row))), row.values(), strict=True))
+        return None if self.needs_group else independent_masks(tuples, channels)
 
     def risk(self, *, draws: int = 1000) -> Risk:
         """Return the disclosure risk of the statistics in force, with the window's law as the attacker's prior.
@@ -372,19 +350,9 @@ class Mechanism(ABC):
         if len(keys) != batch.size:
             raise ParameterError(f"there are {len(keys)} keys for {batch.size} records")
 
-    def _masked(
-        self,
-        batch: Batch,
-        codes: Sequence[Int32Array],
-        truncated: Sequence[int] | None = None,
-        noise: Sequence[float] | None = None,
-    ) -> MaskedBatch:
-        """Return the batch with other values: ``codes``, those of each column.
-
-        ``truncated``: of each column, the number of values that could not be masked. ``noise``: the mean ε² of a value.
-        """
-        numbers = truncated or [0] * len(codes), noise or [0.0] * len(codes)
-        parts = zip(batch.columns, codes, self.distances, *numbers, strict=True)
-        distortions = [distortion_of(old.codes, new, d, truncated=n, noise=e) for old, new, d, n, e in parts]
+    def _masked(self, batch: Batch, codes: Sequence[Int32Array], noise: Sequence[float] | None = None) -> MaskedBatch:
+        """Return the batch with other values: ``codes``, those of each column; ``noise``: the mean ε² of a value."""
+        parts = zip(batch.columns, codes, self.distances, noise or [0.0] * len(codes), strict=True)
+        distortions = [distortion_of(old.codes, new, d, noise=each) for old, new, d, each in parts]
         columns = [Column(new, old.offsets) for old, new in zip(batch.columns, codes, strict=True)]
         return MaskedBatch(tuple(columns), tuple(distortions))

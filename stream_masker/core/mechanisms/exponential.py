@@ -72,7 +72,7 @@ class Exponential(DrawingMechanism):
         table, drawer = table_of(self.distances[j], values), self._drawers[j]
         some, classes = mask_classes(table, drawer.candidates, values)
         distances = table.levels[table.rows[np.ix_(table.index_of(values), some)]]
-        rows = np.exp(-0.5 * drawer.epsilon * distances) * classes.totals
+        rows = np.exp(-0.5 * drawer.epsilon * distances) * drawer.candidates.by_class(table).weights[some]
         return Channel(values, rows / rows.sum(axis=1, keepdims=True), classes)
 
     def _prepare(self, statistics: Statistics) -> tuple[ExponentialDrawer, ...]:

@@ -43,7 +43,7 @@ class Microaggregation(GroupMechanism):
     k-anonymity holds for scalars, and is verified on the masked records (AnonymityError). It counts the
     units of a batch, such as persons; without units it counts records. Only records with the same attributes form
     groups, and absent values stay absent. Fewer than k units of these get the window's means, which reveal nothing
-    except which values are absent (counted as ``truncated``). Array elements form groups by themselves: an element
+    except which values are absent. Array elements form groups by themselves: an element
     equals at least k − 1 others, but the combination of a record's elements, and their number, are not hidden.
 
     ``hybrid`` (2013: Algorithm 1) keeps the variance that means lose: each value becomes a random one among the values
@@ -71,13 +71,12 @@ class Microaggregation(GroupMechanism):
     def _mask(self, batch: Batch, keys: Keys, prepared: tuple[Float64Array, list[int]]) -> MaskedBatch:
         (weights, means), k, hybrid = prepared, self.group_minimum, self.parameters.hybrid
         words, codes = draw_words(keys, batch), [column.codes.copy() for column in batch.columns]
-        truncated, every = [0] * len(codes), np.arange(batch.size) if batch.units is None else batch.units
+        every = np.arange(batch.size) if batch.units is None else batch.units
         for rows, columns in _comparable(batch):
             order, units = words[columns[0]][rows, ROUNDING_WORD], every[batch.columns[columns[0]].owners[rows]]
             if len(np.unique(units)) < k:
                 for j in columns:
                     codes[j][rows] = means[j]
-                    truncated[j] += rows.size
                 continue
             values = [GroupValues.of(codes[j][rows], self.distances[j]) for j in columns]
             groups = mdav(values, weights[columns], order, units, k)
@@ -87,7 +86,7 @@ class Microaggregation(GroupMechanism):
             masked = Batch(rows.size, tuple(Column(codes[j][rows]) for j in columns), units=units)
             if not hybrid and least_class(masked) < k:
                 raise AnonymityError(f"masked records are not {k}-anonymous and are withheld")
-        return self._masked(batch, codes, truncated)
+        return self._masked(batch, codes)
 
     def _model(self, counts: Counts, statistics: Statistics) -> Mapping[str, Any]:
         """Return each attribute's mean, and its variance over the number of values (2013: equations 3 and 5)."""

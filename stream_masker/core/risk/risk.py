@@ -22,7 +22,15 @@ import numpy as np
 
 from stream_masker.core.arrays import Float64Array, Float64Matrix, Int32Array, Int64Array, ratio
 from stream_masker.core.ontology.taxonomy import Taxonomy
-from stream_masker.core.risk.law import Assessed, Channel, MaskLaw, Tuples, hoeffding_bound, masked_columns, value_law
+from stream_masker.core.risk.law import (
+    Assessed,
+    Channel,
+    Likelihoods,
+    Tuples,
+    hoeffding_bound,
+    masked_columns,
+    value_law,
+)
 from stream_masker.core.risk.sensitive import present_groups
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.errors import StatisticsError
@@ -194,7 +202,7 @@ def assess(source: Assessed, counts: Counts, *, draws: int) -> Risk:
 
 
 def _of_pair(
-    source: Assessed, tuples: Tuples, law: MaskLaw, own: Channel, draws: int
+    source: Assessed, tuples: Tuples, law: Likelihoods, own: Channel, draws: int
 ) -> tuple[dict[str, Disclosure], float]:
     """Return what all masks of random records tell of the scalar and of a random element, by attribute; and the share
     of records of which no value is changed. ``own``: the channel of the scalar."""
@@ -220,14 +228,14 @@ def _of_pair(
 
 
 def _posterior(
-    tuples: Tuples, law: MaskLaw, scalar: int, elements: Int32Array, chosen: int, seen: Float64Array
+    tuples: Tuples, law: Likelihoods, scalar: int, elements: Int32Array, chosen: int, seen: Float64Array
 ) -> tuple[Float64Array, Float64Array]:
     """Return the posterior of the scalar, and of the element with the index ``chosen``.
 
     ``scalar``, ``elements``: their masks. ``seen``: P(the scalar's mask | a) of each scalar a.
     """
     a, b = tuples.sides
-    likelihoods = law.likelihoods([(scalar, element) for element in elements.tolist()])
+    likelihoods = law([(scalar, element) for element in elements.tolist()])
     joint = tuples.prior / a.share[a.index] * likelihoods
     chances = np.add.reduceat(joint, np.searchsorted(a.index, np.arange(a.share.size)), axis=1)
     posterior: Float64Array = a.share

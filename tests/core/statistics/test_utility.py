@@ -9,9 +9,9 @@ from support.learning import trained
 from stream_masker import SemanticNoise, SemanticTransport
 from stream_masker.core.batch import Batch, Column, Distortion
 from stream_masker.core.distance import WuPalmer
+from stream_masker.core.mechanisms.expected import expected_masks
 from stream_masker.core.ontology import Ontology
 from stream_masker.core.random import PositionKeys
-from stream_masker.core.risk.law import expected_masks
 from stream_masker.core.statistics import (
     compute_statistics,
     count_batch,
@@ -92,7 +92,7 @@ def test_masks_are_as_expected_with_lists_and_missing_values(names):
     counts = count_batch(batch, sizes)
     noise = noise.with_statistics(noise.compute(counts, version=1), counts)
     masked = noise.mask_batch(batch, PositionKeys(b"a secret of a worker", "t", 0, np.arange(batch.size)))
-    masks, expected = count_batch(Batch(batch.size, masked.columns), sizes), expected_masks(noise, counts, sizes)
+    masks, expected = count_batch(Batch(batch.size, masked.columns), sizes), expected_masks(noise, counts)
     after, made = (compute_statistics(each, names, noise.distances, version=2) for each in (masks, expected))
     found = utility(noise.statistics, after, masked.distortions, 1.0, noise.distances, expected=made, counts=masks)
     assert found.verdict == "none"
@@ -106,4 +106,4 @@ def test_masks_of_transport_are_expected_for_two_attributes_alone(names, known):
     """Records are drawn with two attributes, and records that lack a third one can have no maps."""
     made, rng = SemanticTransport(dict.fromkeys(names, WIDE), seed=b"sixteen bytes or more"), np.random.default_rng(3)
     trained(made, [record(rng) for _ in range(500)])
-    assert (expected_masks(made, made.counts, [len(WIDE)] * len(names)) is not None) == known
+    assert (expected_masks(made, made.counts) is not None) == known

@@ -66,12 +66,13 @@ class NoiseSampler:
                 noise[j] += weight * (np.repeat(variate, columns[j].lengths) if columns[j].is_array else variate)
         if self.distribution == "laplace":
             noise = [root * each for root, each in zip(self._roots(keys, batch), noise, strict=True)]
-        return [math.sqrt(alpha) * each for alpha, each in zip(self.alpha, noise, strict=True)]
+        return noise
 
     @cached_property
     def _factor(self) -> Callable[[tuple[int, ...]], Float64Array]:
-        """The triangular factor of Σ with the attributes in some order; it is kept."""
-        return lru_cache(lambda order: triangular_factor(self.sigma[np.ix_(order, order)]))
+        """The triangular factor of α·Σ with the attributes in some order; it is kept."""
+        scales = np.sqrt(self.alpha)[:, None]
+        return lru_cache(lambda order: scales[list(order)] * triangular_factor(self.sigma[np.ix_(order, order)]))
 
     def _roots(self, keys: Keys, batch: Batch) -> list[Float64Array]:
         """Return √W of every value, by column. Records of one key share it if ``correlated``."""

@@ -14,13 +14,13 @@ import numpy as np
 from stream_masker.core.arrays import Int32Array
 from stream_masker.core.batch import Batch, Column, MaskedBatch
 from stream_masker.core.mechanisms.base import Mechanism, known_counts
-from stream_masker.core.mechanisms.noise.law import MaskRule, NoiseLaw, PairMasks, noise_cells, partners
+from stream_masker.core.mechanisms.noise.law import MaskRule, NoiseLaw, noise_cells, pair_masks, partners
 from stream_masker.core.mechanisms.noise.model import NoiseModel, NoiseSampler, model_of
 from stream_masker.core.mechanisms.parameters import MAX_ALPHA, MIN_ALPHA, Parameters, parameter, per_attribute
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random import ROUNDING_WORD, TIES, Keys, draw_words
 from stream_masker.core.replacement import Candidates, Replacer
-from stream_masker.core.risk.law import Channel, MaskLaw, Tuples
+from stream_masker.core.risk.law import Channel, Likelihoods, Tuples
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.core.table import table_of
@@ -148,7 +148,7 @@ class SemanticNoise(Mechanism):
         n = values.size
         return rule.channel(values, np.arange(n), np.full(n, rule.reference, np.int32), np.ones(n))
 
-    def mask_law(self, tuples: Tuples, channels: tuple[Channel, ...], counts: Counts) -> MaskLaw | None:
+    def mask_law(self, tuples: Tuples, channels: tuple[Channel, Channel], counts: Counts) -> Likelihoods | None:
         if not (self._is_paired or self._correlated):
             return super().mask_law(tuples, channels, counts)
         (i, j), prepared = tuples.attributes, self._prepared_statistics()
@@ -160,7 +160,7 @@ class SemanticNoise(Mechanism):
         sigma = prepared.sampler.sigma
         correlation = float(sigma[i, j] / np.sqrt(sigma[i, i] * sigma[j, j]))
         cells = noise_cells((one.law, other.law), correlation, first.grid, second.grid, shared=self._correlated)
-        return PairMasks(rules, (first, second), cells)
+        return pair_masks(rules, (first, second), cells)
 
     def _references(self, batch: Batch, j: int) -> Int32Array:
         """Return the references of column j's values: with ``pair``, those of the other column, of an array the first

@@ -11,7 +11,6 @@ import numpy as np
 from stream_masker.core.arrays import BoolArray, Float64Array, Int32Array
 from stream_masker.core.batch import Batch, MaskedBatch
 from stream_masker.core.context import Context, ContextChoice
-from stream_masker.core.dataframes import DataFrame
 from stream_masker.core.mechanisms.base import Mechanism, known_counts
 from stream_masker.core.mechanisms.encoding import Record
 from stream_masker.core.mechanisms.parameters import MAX_ALPHA, MIN_ALPHA, Parameters, parameter, per_attribute
@@ -166,7 +165,7 @@ class SemanticTransport(Mechanism):
         classes = OutputClasses.of_values(law.positions, len(self.distances[j].taxonomy))
         return Channel(values, rows / rows.sum(axis=1, keepdims=True), classes)
 
-    def mask_law(self, tuples: Tuples, channels: tuple[Channel, ...], counts: Counts) -> None:
+    def mask_law(self, tuples: Tuples, channels: tuple[Channel, Channel], counts: Counts) -> None:
         """Return None: ``risk`` follows from the maps."""
 
     def risk(self, *, draws: int = 1000) -> Risk:
@@ -192,13 +191,12 @@ class SemanticTransport(Mechanism):
     def _prepare(self, statistics: Statistics) -> Maps:
         return Maps.read(statistics.model, self.context.to_list(), self.distances)
 
-    def encode(self, records: Sequence[Record] | DataFrame) -> Batch:
+    def encode(self, records: Sequence[Record]) -> Batch:
         """Encode records, with their context. See ``Mechanism``."""
-        given = self._as_records(records)
-        batch, context = super().encode(given), self.context
+        batch, context = super().encode(records), self.context
         if not context:
             return batch
-        return replace(batch, context=context.numbers([[record.get(n) for record in given] for n in context.names]))
+        return replace(batch, context=context.numbers([[record.get(n) for record in records] for n in context.names]))
 
 
 class Strata:

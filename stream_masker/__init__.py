@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from stream_masker.core.distance import LogTaxonomic as LogTaxonomic
     from stream_masker.core.distance import WuPalmer as WuPalmer
-    from stream_masker.core.mechanisms.exponential import Exponential as Exponential
+    from stream_masker.core.mechanisms.markov import Exponential as Exponential
     from stream_masker.core.mechanisms.markov import NaiveDistortion as NaiveDistortion
     from stream_masker.core.mechanisms.markov import Pram as Pram
     from stream_masker.core.mechanisms.markov import ProbabilisticDistortion as ProbabilisticDistortion
     from stream_masker.core.mechanisms.microaggregation import Microaggregation as Microaggregation
-    from stream_masker.core.mechanisms.noise.semantic import SemanticNoise as SemanticNoise
     from stream_masker.core.mechanisms.rank_swapping import RankSwapping as RankSwapping
+    from stream_masker.core.mechanisms.semantic_noise import SemanticNoise as SemanticNoise
     from stream_masker.core.mechanisms.transport.mechanism import SemanticTransport as SemanticTransport
     from stream_masker.core.mechanisms.vicus import RandomTransitions as RandomTransitions
     from stream_masker.core.mechanisms.vicus import Vicus as Vicus
@@ -44,10 +44,9 @@ __version__ = "0.1.0"
 
 _MODULES = {
     "core.distance": ("LogTaxonomic", "WuPalmer"),
-    "core.mechanisms.exponential": ("Exponential",),
-    "core.mechanisms.markov": ("NaiveDistortion", "Pram", "ProbabilisticDistortion"),
+    "core.mechanisms.markov": ("Exponential", "NaiveDistortion", "Pram", "ProbabilisticDistortion"),
     "core.mechanisms.microaggregation": ("Microaggregation",),
-    "core.mechanisms.noise.semantic": ("SemanticNoise",),
+    "core.mechanisms.semantic_noise": ("SemanticNoise",),
     "core.mechanisms.rank_swapping": ("RankSwapping",),
     "core.mechanisms.transport.mechanism": ("SemanticTransport",),
     "core.mechanisms.vicus": ("RandomTransitions", "Vicus"),

@@ -13,7 +13,7 @@ from support.nominal import BANK, flat_taxonomies
 
 from stream_masker import RandomTransitions, Vicus
 from stream_masker.core.mechanisms.vicus import divided
-from stream_masker.core.statistics.packing import unpack_array
+from stream_masker.core.statistics.summary import unpack_array
 
 SEED = b"a seed.........."
 TAXONOMIES = flat_taxonomies(BANK)

@@ -5,11 +5,11 @@
 
 The mechanisms:
 
-* ``noise``: semantic noise (2017), which replaces a value by a concept at a random semantic distance.
+* ``semantic_noise``: semantic noise (2017), which replaces a value by a concept at a random semantic distance.
 * ``rank_swapping``: exchange of values that are near in meaning within a group of records (2019).
 * ``microaggregation``: groups of at least k similar records with one common value (2013).
-* ``markov``: a draw from a row of a matrix: PRAM and the papers' baselines. ``vicus``: the same with VICUS (2012).
-* ``exponential``: the exponential mechanism, with ε-local differential privacy.
+* ``markov``: a draw from a row of a matrix: PRAM, the papers' baselines, and the exponential mechanism, with ε-local
+  differential privacy. ``vicus``: the same with VICUS (2012).
 * ``transport``: semantic transport, an optimal random map that preserves the joint distribution of the attributes.
 """
 
@@ -21,11 +21,10 @@ from typing import Any
 
 from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.mechanisms.encoding import Record, Value
-from stream_masker.core.mechanisms.exponential import Exponential
-from stream_masker.core.mechanisms.markov import NaiveDistortion, Pram, ProbabilisticDistortion
+from stream_masker.core.mechanisms.markov import Exponential, NaiveDistortion, Pram, ProbabilisticDistortion
 from stream_masker.core.mechanisms.microaggregation import Microaggregation
-from stream_masker.core.mechanisms.noise.semantic import SemanticNoise, noise_defaults
 from stream_masker.core.mechanisms.rank_swapping import RankSwapping
+from stream_masker.core.mechanisms.semantic_noise import SemanticNoise, noise_defaults
 from stream_masker.core.mechanisms.transport.mechanism import SemanticTransport
 from stream_masker.core.mechanisms.vicus import RandomTransitions, Vicus
 from stream_masker.errors import ParameterError

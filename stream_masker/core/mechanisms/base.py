@@ -22,10 +22,9 @@ from stream_masker.core.random import FieldKeys, Keys, Secret
 from stream_masker.core.risk.law import Channel, Likelihoods, Tuples, independent_masks, value_law
 from stream_masker.core.risk.risk import Risk, assess, check_masking
 from stream_masker.core.statistics import compute_statistics, unpack_observed
-from stream_masker.core.statistics.counts import Counts, key_slots
+from stream_masker.core.statistics.counts import Counts, SlidingWindow, key_slots
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.core.validation import checked_seed, require_keys, require_known, require_mapping, whole_number
-from stream_masker.core.window import SlidingWindow
 from stream_masker.errors import ParameterError, StatisticsError
 
 CHECKED_VALUES = 64
@@ -61,17 +60,8 @@ class Mechanism(ABC):
     name: ClassVar[str]
     """The mechanism's name in the configuration and in the headers of masked records."""
 
-    source: ClassVar[str]
-    """The paper and section."""
-
-    takes: ClassVar[str] = "any number of nominal ones"
-    """How many attributes it takes, and what it requires of them."""
-
     preserves: ClassVar[tuple[str, ...]]
     """The properties of the data that it keeps: meaning, mean, dispersion, correlation, marginals, …"""
-
-    guarantee: ClassVar[str]
-    """The protection that is guaranteed, if any."""
 
     needs_group: ClassVar[bool] = False
     """True if the mechanism masks records only as a group, with ``mask_many`` but without ``mask_one``."""
@@ -333,6 +323,8 @@ class Mechanism(ABC):
             raise StatisticsError(f"the statistics have the attributes {statistics.attributes}, not {self.attributes}")
         for name, taxonomy in self._taxonomies.items():
             unpack_observed(statistics.observed[name], len(taxonomy))
+            if statistics.mean[name] not in taxonomy:
+                raise StatisticsError(f"the mean of {name} in the statistics lies outside its taxonomy")
         self._prepared = self._prepare(statistics)
         self._statistics, self._counts = statistics, counts
 

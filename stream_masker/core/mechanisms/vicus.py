@@ -20,8 +20,7 @@ from stream_masker.core.arrays import (
 from stream_masker.core.mechanisms.markov import MarkovMechanism, TransitionMatrix
 from stream_masker.core.mechanisms.parameters import Parameters, parameter
 from stream_masker.core.statistics.counts import Counts
-from stream_masker.core.statistics.packing import pack_array, read_model_field, unpack_array
-from stream_masker.core.statistics.summary import Statistics
+from stream_masker.core.statistics.summary import Statistics, pack_array, read_model_field, unpack_array
 from stream_masker.errors import ParameterError, StatisticsError
 
 MAX_PARTITIONED_VALUES = 50
@@ -84,10 +83,7 @@ class Vicus(MarkovMechanism):
     """
 
     name = "vicus"
-    source = "2012: sections 2 and 3"
-    takes = "two or more nominal ones, of at most 50 values each"
     preserves: ClassVar[tuple[str, ...]] = ("similarity by co-occurrence", "more association than Random")
-    guarantee = "none in a strict sense: every value is a possible original, with known probabilities"
     parameters_type = PartitionParameters
 
     def _set_up(self) -> None:
@@ -134,7 +130,6 @@ class RandomTransitions(Vicus):
     """
 
     name = "random"
-    source = "2012: section 3.1.1, as a baseline of VICUS"
     preserves = ("the set of values",)
 
     def _weights(self, keep: Float64Array, together: BoolArray) -> Float64Array:

@@ -23,8 +23,7 @@ import numpy as np
 from stream_masker.core.arrays import BoolArray, Float64Array, Int32Array, Int64Array, Levels
 from stream_masker.core.distance import ConceptsLike, Distance
 from stream_masker.core.statistics.counts import Counts, SparseCounts, count_keys, count_rows, marginals, same_counts
-from stream_masker.core.statistics.packing import pack_observed, unpack_observed
-from stream_masker.core.statistics.summary import Statistics
+from stream_masker.core.statistics.summary import Statistics, pack_observed, unpack_observed
 from stream_masker.core.table import DistanceTable, least_total, table_of
 from stream_masker.core.validation import require_type
 from stream_masker.errors import ParameterError, StatisticsError

@@ -9,7 +9,7 @@ from support.chi_squares import assert_drawn_from
 from support.learning import trained
 
 from stream_masker.core.mechanisms import SemanticNoise
-from stream_masker.core.mechanisms.noise.law import SCALES, NoiseLaw, noise_cells
+from stream_masker.core.mechanisms.noise_law import SCALES, NoiseLaw, noise_cells
 from stream_masker.core.ontology import Ontology
 from stream_masker.core.risk.law import Tuples, value_law
 

@@ -9,7 +9,7 @@ from support.learning import trained
 from support.nominal import BANK, flat_taxonomies
 
 from stream_masker.core.mechanisms import RandomTransitions, Vicus
-from stream_masker.core.statistics.packing import pack_array
+from stream_masker.core.statistics.summary import pack_array
 from stream_masker.errors import StatisticsError
 
 SEED = b"a seed.........."

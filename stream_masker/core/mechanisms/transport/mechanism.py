@@ -115,12 +115,7 @@ class SemanticTransport(Mechanism):
     name = "semantic_transport"
     snapshot_format = FORMAT
     needs_patterns = True
-    source = "own; Cuturi 2013, Peyré and Cuturi 2019"
     preserves = ("meaning", "mean", "dispersion", "marginals", "the correlation and cross table of two codes")
-    guarantee = (
-        "no code is known with more than `certainty` from any masked record, unless it was so before; a "
-        "masked tuple is no proof of a tuple of fewer patients than `least`"
-    )
 
     parameters_type = TransportParameters
 

@@ -1,6 +1,6 @@
 """Semantic noise (2017: sections 4.4 and 4.5): replacement by a concept at a random semantic distance.
 
-The noise is that of ``model``; its probabilities, for the risk, are those of ``law``.
+The noise is that of ``noise_model``; its probabilities, for the risk, are those of ``noise_law``.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import numpy as np
 from stream_masker.core.arrays import Int32Array
 from stream_masker.core.batch import Batch, Column, MaskedBatch
 from stream_masker.core.mechanisms.base import Mechanism, known_counts
-from stream_masker.core.mechanisms.noise.law import MaskRule, NoiseLaw, noise_cells, pair_masks, partners
-from stream_masker.core.mechanisms.noise.model import NoiseModel, NoiseSampler, model_of
+from stream_masker.core.mechanisms.noise_law import MaskRule, NoiseLaw, noise_cells, pair_masks, partners
+from stream_masker.core.mechanisms.noise_model import NoiseModel, NoiseSampler, model_of
 from stream_masker.core.mechanisms.parameters import MAX_ALPHA, MIN_ALPHA, Parameters, parameter, per_attribute
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random import ROUNDING_WORD, TIES, Keys, draw_words
@@ -24,7 +24,7 @@ from stream_masker.core.risk.law import Channel, Likelihoods, Tuples
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.core.table import table_of
-from stream_masker.errors import ParameterError, StatisticsError, UnknownConceptError
+from stream_masker.errors import ParameterError, StatisticsError
 
 PRESETS: Mapping[str | None, Mapping[str, Any]] = {
     None: {"alpha": 1.0, "rounding": "calibrated", "candidates": "observed"},
@@ -97,10 +97,7 @@ class SemanticNoise(Mechanism):
     """
 
     name = "semantic_noise"
-    source = "2017: sections 4.4 and 4.5, algorithms 1 to 3"
-    takes = "any number of nominal ones; with reference pair, two of one taxonomy"
     preserves = ("meaning", "mean", "dispersion", "correlation")
-    guarantee = "none in a strict sense: plausible deniability that grows with α"
 
     parameters_type = NoiseParameters
     parameters: NoiseParameters
@@ -181,10 +178,7 @@ class SemanticNoise(Mechanism):
 
     def _common_references(self, statistics: Statistics) -> list[int]:
         """Return the reference of each attribute: sMean or the root; where partners are references, it is not used."""
-        try:
-            means = [tau.position(statistics.mean[name]) for name, tau in self._taxonomies.items()]
-        except UnknownConceptError:
-            raise StatisticsError("a mean of the statistics lies outside its taxonomy") from None
+        means = [tau.position(statistics.mean[name]) for name, tau in self._taxonomies.items()]
         return means if self._reference == "mean" else [0] * len(means)
 
     def _rules(self, model: NoiseModel, laws: Sequence[NoiseLaw], references: Sequence[int]) -> Iterator[MaskRule]:

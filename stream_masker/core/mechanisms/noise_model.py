@@ -20,8 +20,7 @@ from stream_masker.core.arrays import Float64Array, Int32Array, Int64Array, UInt
 from stream_masker.core.batch import Batch
 from stream_masker.core.random import EXPONENTIALS, Keys, draw_words, exponential_roots, key_words, normals
 from stream_masker.core.statistics.counts import Counts
-from stream_masker.core.statistics.packing import pack_counts, unpack_counts
-from stream_masker.core.statistics.summary import Statistics
+from stream_masker.core.statistics.summary import Statistics, pack_counts, unpack_counts
 from stream_masker.errors import StatisticsError
 
 TOLERANCE = 0.1

@@ -16,11 +16,12 @@ from stream_masker.core.context import NO_CONTEXT, Context
 from stream_masker.core.distance import Distance, distance_on, distortion_of
 from stream_masker.core.mechanisms import encoding
 from stream_masker.core.mechanisms.encoding import Record, Value
+from stream_masker.core.mechanisms.expected import check_masking
 from stream_masker.core.mechanisms.parameters import Parameters, own_first
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random import FieldKeys, Keys, Secret
 from stream_masker.core.risk.law import Channel, Likelihoods, Tuples, independent_masks, value_law
-from stream_masker.core.risk.risk import Risk, assess, check_masking
+from stream_masker.core.risk.risk import Risk, assess
 from stream_masker.core.statistics import compute_statistics, unpack_observed
 from stream_masker.core.statistics.counts import Counts, SlidingWindow, key_slots
 from stream_masker.core.statistics.summary import Statistics
@@ -305,7 +306,7 @@ class Mechanism(ABC):
         return {}
 
     def _check_masking(self, counts: Counts) -> None:
-        """Raise StatisticsError if masking changes too few values, or hides nothing (``core.risk.risk.check_masking``).
+        """Raise StatisticsError if masking changes too few values, or hides nothing (``check_masking``).
 
         The most frequent values are checked first, and all of them only if these fail.
         """

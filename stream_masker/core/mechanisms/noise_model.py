@@ -8,7 +8,6 @@ than ``TOLERANCE``. The variance of the noise then differs from α times that of
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -27,11 +26,8 @@ TOLERANCE = 0.1
 """The largest difference of two covariances, relative to the geometric mean of the two variances, and the largest total
 variation distance of frequencies, for which the model of the earlier version is held."""
 
-MIN_PIVOT = 1e-12
-"""The smallest pivot, as a share of the attribute's variance, that is not taken for 0.
-
-A smaller one means that the attribute depends linearly on those before it.
-"""
+RIDGE = 1e-12
+"""What is added to variances, as a share of the greatest one, so that a Σ without full rank has a Cholesky factor."""
 
 
 @dataclass(frozen=True)
@@ -69,9 +65,10 @@ class NoiseSampler:
 
     @cached_property
     def _factor(self) -> Callable[[tuple[int, ...]], Float64Array]:
-        """The triangular factor of α·Σ with the attributes in some order; it is kept."""
-        scales = np.sqrt(self.alpha)[:, None]
-        return lru_cache(lambda order: scales[list(order)] * triangular_factor(self.sigma[np.ix_(order, order)]))
+        """The Cholesky factor of α·Σ with the attributes in some order; it is kept."""
+        scales, ridge = np.sqrt(self.alpha), RIDGE * self.sigma.max() * np.eye(self.alpha.size)
+        sigma = (self.sigma + ridge) * np.outer(scales, scales)
+        return lru_cache(lambda order: np.linalg.cholesky(sigma[np.ix_(order, order)]))
 
     def _roots(self, keys: Keys, batch: Batch) -> list[Float64Array]:
         """Return √W of every value, by column. Records of one key share it if ``correlated``."""
@@ -79,20 +76,6 @@ class NoiseSampler:
             return [exponential_roots(words[:, 0]) for words in draw_words(keys, batch, EXPONENTIALS)]
         shared = exponential_roots(key_words(keys))
         return [np.repeat(shared, column.lengths) for column in batch.columns]
-
-
-def triangular_factor(sigma: Float64Array) -> Float64Array:
-    """Return the (p, p) lower triangular L with L·Lᵀ = Σ, for a positive semidefinite Σ.
-
-    This is the Cholesky factor, with a column of zeros where a pivot vanishes: the noise of that attribute is a linear
-    function of the noise of those before it.
-    """
-    lower = np.zeros_like(sigma)
-    for j in range(len(sigma)):
-        rest = [sigma[i, j] - math.fsum((lower[i, :j] * lower[j, :j]).tolist()) for i in range(j, len(sigma))]
-        if rest[0] > MIN_PIVOT * sigma[j, j]:
-            lower[j:, j] = np.array(rest) / math.sqrt(rest[0])
-    return lower
 
 
 def model_of(counts: Counts, statistics: Statistics) -> dict[str, Any]:

@@ -174,6 +174,7 @@ class Assessed(Protocol):
     attributes: tuple[str, ...]
     distances: tuple[Distance, ...]
     needs_group: ClassVar[bool]
+    needs_patterns: ClassVar[bool]
 
     def attribute_channel(self, j: int, values: Int32Array, counts: Counts | None) -> Channel: ...
 

@@ -24,13 +24,12 @@ from stream_masker.core.statistics.summary import Statistics
 class AttributeUtility:
     """Utility of one masked attribute A* of A; 0 is perfect for the differences (2017: section 5, metrics 1 to 3).
 
-    mean_distance: sd(sMean(A*), sMean(A)). variance: sVar(A*). variance_error: |sVar(A*) - (1+α)·sVar(A)|.
+    mean_distance: sd(sMean(A*), sMean(A)). variance_error: |sVar(A*) - (1+α)·sVar(A)|.
     rmse_actual: √(Σ sd(a, a*)² / n) of n masked values. rmse_target: √(Σ ε² / n) of the drawn noise. Both are 0 if
     n = 0.
     """
 
     mean_distance: float
-    variance: float
     variance_error: float
     rmse_actual: float
     rmse_target: float
@@ -40,15 +39,12 @@ class AttributeUtility:
 class PairUtility:
     """Utility of a pair of masked attributes; 0 is perfect for the differences (2017: section 5, metrics 4 and 5).
 
-    covariance: sdCov(A*, B*). covariance_error: |sdCov(A*, B*) - (1+α)·sdCov(A, B)|. correlation: sdCor(A*, B*).
-    correlation_error: |sdCor(A*, B*) - sdCor(A, B)|. The paper has one α. If the attributes have different ones, 1+α is
-    the geometric mean √((1+α_A)·(1+α_B)), because the covariance of two scaled variables grows by the product of their
-    scales.
+    covariance_error: |sdCov(A*, B*) - (1+α)·sdCov(A, B)|. correlation_error: |sdCor(A*, B*) - sdCor(A, B)|. The paper
+    has one α. If the attributes have different ones, 1+α is the geometric mean √((1+α_A)·(1+α_B)), because the
+    covariance of two scaled variables grows by the product of their scales.
     """
 
-    covariance: float
     covariance_error: float
-    correlation: float
     correlation_error: float
 
 
@@ -105,15 +101,13 @@ def utility(
     for name, distortion, d in zip(names, distortions, distances, strict=True):
         attributes[name] = AttributeUtility(
             mean_distance=d(masked.mean[name], original.mean[name]),
-            variance=masked.variance[name],
             variance_error=abs(masked.variance[name] - growth[name] * original.variance[name]),
             rmse_actual=math.sqrt(distortion.squared_distance / max(1, distortion.values)),
             rmse_target=math.sqrt(distortion.squared_noise / max(1, distortion.values)),
         )
     for (i, a), (j, b) in combinations(enumerate(names), 2):
-        after, error = float(masked.correlation[i, j]), float(changes[i, j])
-        covariance, factor = float(masked.covariance[i, j]), math.sqrt(growth[a] * growth[b])
-        pairs[a, b] = PairUtility(covariance, abs(covariance - factor * float(original.covariance[i, j])), after, error)
+        grown = math.sqrt(growth[a] * growth[b]) * original.covariance[i, j]
+        pairs[a, b] = PairUtility(float(abs(masked.covariance[i, j] - grown)), float(changes[i, j]))
     if expected is None:
         return Utility(attributes, pairs)
     drift = drift_between(expected, masked, distances, counts, comparisons=comparisons, are_masks=True)

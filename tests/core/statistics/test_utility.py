@@ -46,7 +46,6 @@ ORIGINAL, MASKED = statistics(A, B), statistics(MASKED_A, MASKED_B)
 def test_metrics_of_an_attribute():
     measures = utility(ORIGINAL, MASKED, DISTORTIONS, 0.3, [D, D]).attributes["p"]
     assert measures.mean_distance == D(semantic_mean(MASKED_A, D), semantic_mean(A, D)) > 0
-    assert measures.variance == semantic_variance(MASKED_A, D)
     assert measures.variance_error == abs(semantic_variance(MASKED_A, D) - 1.3 * semantic_variance(A, D)) > 0
     assert measures.rmse_actual == pytest.approx(0.4)
     assert measures.rmse_target == pytest.approx(0.3)
@@ -57,11 +56,9 @@ def test_metrics_of_a_pair(levels):
     """The covariance of different noise levels grows by their geometric mean."""
     measures = utility(ORIGINAL, MASKED, DISTORTIONS, levels, [D, D]).pairs["p", "q"]
     before, after = distance_covariance(A, D, B, D), distance_covariance(MASKED_A, D, MASKED_B, D)
-    assert measures.covariance == pytest.approx(after)
     growth = math.sqrt((1 + levels["p"]) * (1 + levels["q"]))
     assert measures.covariance_error == pytest.approx(abs(after - growth * before))
     correlation = distance_correlation(MASKED_A, D, MASKED_B, D)
-    assert measures.correlation == pytest.approx(correlation)
     assert measures.correlation_error == pytest.approx(abs(correlation - distance_correlation(A, D, B, D)))
 
 

@@ -77,7 +77,7 @@ class Secret:
             cipher = Cipher(AES(self._keyed(purpose, 32).digest()), ECB())  # noqa: S305 - a pseudo-random function
             self._ciphers[purpose] = cipher.encryptor()
         words = np.empty(blocks.size + 2, np.uint64)  # the cipher wants room for one block more
-        plain = np.ascontiguousarray(blocks).reshape(-1)
+        plain = blocks.reshape(-1)
         self._ciphers[purpose].update_into(plain.view(np.uint8).data, words.view(np.uint8).data)
         return words[: blocks.size].reshape(blocks.shape)
 

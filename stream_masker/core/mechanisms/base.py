@@ -246,7 +246,7 @@ class Mechanism(ABC):
     def attribute_channel(self, j: int, values: Int32Array, counts: Counts | None) -> Channel:
         """Return the transition probabilities of some values of attribute j.
 
-        * ``values``: (n,) int32, ascending positions.
+        * ``values``: (n,) int32, ascending positions of values of the window.
         * ``counts``: those of the window, or None if they are not known. Raises StatisticsError if they are needed.
         """
 

@@ -122,20 +122,19 @@ def partners(values: Int32Array, counts: Counts, j: int, size: int) -> tuple[Int
     """Return the references of values of attribute j that are the values of the other attribute in the window's rows.
 
     These are the index of the value, (S,) int64, the position of the reference, (S,) int32, ``NO_REFERENCE`` for none,
-    and the number of rows, (S,). A value that the window does not have gets the partners of all other values.
+    and the number of rows, (S,).
 
-    * ``values``: (n,) int32, ascending positions. ``size``: the number of concepts of the attributes' taxonomy.
+    * ``values``: (n,) int32, ascending positions of values of the window. ``size``: the number of concepts of the
+      attributes' taxonomy.
     """
-    pair, column = counts.pairs[0, 1], counts.values[1 - j]
+    pair = counts.pairs[0, 1]
     own, other = np.divmod(pair.keys, size)[:: 1 if j == 0 else -1]
     asked, rows = np.isin(own, values), np.zeros(size)
     which, seen = np.searchsorted(values, own[asked]), pair.counts[asked]
     rows[counts.values[j].keys] = counts.values[j].counts
-    alone, novel = rows[values] - np.bincount(which, seen, values.size), np.flatnonzero(rows[values] == 0)
-    which = np.concatenate((which, np.arange(values.size), np.repeat(novel, column.keys.size)))
-    none = np.full(values.size, NO_REFERENCE)
-    references = np.concatenate((other[asked], none, np.tile(column.keys, novel.size))).astype(np.int32)
-    return which, references, np.concatenate((seen, alone, np.tile(column.counts, novel.size)))
+    alone = rows[values] - np.bincount(which, seen, values.size)
+    references = np.append(other[asked], np.full(values.size, NO_REFERENCE)).astype(np.int32)
+    return np.append(which, np.arange(values.size)), references, np.append(seen, alone)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

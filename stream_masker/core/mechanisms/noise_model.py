@@ -52,23 +52,31 @@ class NoiseSampler:
         Sums are made term by term, so that no bit depends on the size of the batch.
         """
         noise, columns = slices(normals(np.concatenate(words)), map(len, words)), batch.columns
-        scalars = [j for j, column in enumerate(columns) if not column.is_array]
-        order = (*scalars, *(j for j, column in enumerate(columns) if column.is_array))
-        lower, variates = self._factor(order), [noise[j] for j in scalars]
-        for i, j in enumerate(order):
-            noise[j] = lower[i, i] * noise[j]
-            for weight, variate in zip(lower[i, :i], variates, strict=False):
+        scalars, rows = self._factor(tuple(column.is_array for column in columns))
+        variates = [noise[j] for j in scalars]
+        for j, (*weights, own) in rows.items():
+            noise[j] = own * noise[j]
+            for weight, variate in zip(weights, variates, strict=False):
                 noise[j] += weight * (np.repeat(variate, columns[j].lengths) if columns[j].is_array else variate)
         if self.distribution == "laplace":
             noise = [root * each for root, each in zip(self._roots(keys, batch), noise, strict=True)]
         return noise
 
     @cached_property
-    def _factor(self) -> Callable[[tuple[int, ...]], Float64Array]:
-        """The Cholesky factor of α·Σ with the attributes in some order; it is kept."""
+    def _factor(self) -> Callable[[tuple[bool, ...]], tuple[list[int], dict[int, list[float]]]]:
+        """The scalars, and the rows of the Cholesky factor of α·Σ by attribute, scalars first; they are kept.
+
+        Its argument: which attributes are arrays.
+        """
         scales, ridge = np.sqrt(self.alpha), RIDGE * self.sigma.max() * np.eye(self.alpha.size)
         sigma = (self.sigma + ridge) * np.outer(scales, scales)
-        return lru_cache(lambda order: np.linalg.cholesky(sigma[np.ix_(order, order)]))
+
+        def factor(arrays: tuple[bool, ...]) -> tuple[list[int], dict[int, list[float]]]:
+            order = sorted(range(len(arrays)), key=arrays.__getitem__)
+            lower = np.linalg.cholesky(sigma[np.ix_(order, order)]).tolist()
+            return order[: arrays.count(False)], {j: lower[i][: i + 1] for i, j in enumerate(order)}
+
+        return lru_cache(factor)
 
     def _roots(self, keys: Keys, batch: Batch) -> list[Float64Array]:
         """Return √W of every value, by column. Records of one key share it if ``correlated``."""

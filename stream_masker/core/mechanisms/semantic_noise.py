@@ -127,8 +127,13 @@ class SemanticNoise(Mechanism):
         noise = prepared.sampler.draw(keys, batch, words)
         columns, distortions = [], []
         for j, (column, rule) in enumerate(zip(batch.columns, prepared.rules, strict=True)):
+            if self._is_paired:
+                first = batch.columns[1 - j].first_codes
+                references = np.repeat(first, column.lengths) if column.is_array else first
+            else:
+                references = np.full(column.codes.size, rule.reference, np.int32)
             rounding, ties = words[j][:, ROUNDING_WORD], words[j][:, TIES]
-            replaced = rule.replacer.replace(column.codes, self._references(batch, j), noise[j], rounding, ties)
+            replaced = rule.replacer.replace(column.codes, references, noise[j], rounding, ties)
             columns.append(Column(replaced.codes, column.offsets))
             distortions.append(replaced.distortion)
         return MaskedBatch(tuple(columns), tuple(distortions))
@@ -159,27 +164,16 @@ class SemanticNoise(Mechanism):
         cells = noise_cells((one.law, other.law), correlation, first.grid, second.grid, shared=self._correlated)
         return pair_masks(rules, (first, second), cells)
 
-    def _references(self, batch: Batch, j: int) -> Int32Array:
-        """Return the references of column j's values: with ``pair``, those of the other column, of an array the first
-        element."""
-        column = batch.columns[j]
-        if not self._is_paired:
-            return np.full(len(column.codes), self._prepared_statistics().rules[j].reference, np.int32)
-        first = batch.columns[1 - j].first_codes
-        return np.repeat(first, column.lengths) if column.is_array else first
-
     def _prepare(self, statistics: Statistics) -> PreparedNoise:
         model = NoiseModel.read(statistics.model, self.attributes)
         sigma = model.covariance if self._correlated else np.diag(model.variances)
         distribution, alpha = self.parameters.distribution, np.array(list(self.alpha.values()))
         laws = [NoiseLaw(deviation, distribution) for deviation in np.sqrt(alpha * np.diag(sigma)).tolist()]
         sampler = NoiseSampler(sigma, alpha, correlated=self._correlated, distribution=distribution)
-        return PreparedNoise(sampler, tuple(self._rules(model, laws, self._common_references(statistics))))
-
-    def _common_references(self, statistics: Statistics) -> list[int]:
-        """Return the reference of each attribute: sMean or the root; where partners are references, it is not used."""
-        means = [tau.position(statistics.mean[name]) for name, tau in self._taxonomies.items()]
-        return means if self._reference == "mean" else [0] * len(means)
+        references = [0] * len(laws)  # the root; where partners are references, it is not used
+        if self._reference == "mean":
+            references = [tau.position(statistics.mean[name]) for name, tau in self._taxonomies.items()]
+        return PreparedNoise(sampler, tuple(self._rules(model, laws, references)))
 
     def _rules(self, model: NoiseModel, laws: Sequence[NoiseLaw], references: Sequence[int]) -> Iterator[MaskRule]:
         """Yield the rule of each attribute; attributes of one taxonomy share a table."""

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from stream_masker.core.statistics import distance_variance as distance_variance
     from stream_masker.core.statistics import semantic_mean as semantic_mean
     from stream_masker.core.statistics import semantic_variance as semantic_variance
-    from stream_masker.core.statistics.utility import Utility as Utility
+    from stream_masker.core.statistics.drift import Utility as Utility
     from stream_masker.frames import FrameMasker as FrameMasker
     from stream_masker.frames import mask_frame as mask_frame
     from stream_masker.measures import measure_drift as measure_drift
@@ -60,7 +60,7 @@ _MODULES = {
         "semantic_mean",
         "semantic_variance",
     ),
-    "core.statistics.utility": ("Utility",),
+    "core.statistics.drift": ("Utility",),
     "frames": ("FrameMasker", "mask_frame"),
     "measures": ("measure_drift", "measure_utility"),
 }

@@ -12,9 +12,8 @@ from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.mechanisms.expected import expected_masks
 from stream_masker.core.statistics import compute_statistics
 from stream_masker.core.statistics.counts import Counts
-from stream_masker.core.statistics.drift import Drift, drift_between
+from stream_masker.core.statistics.drift import Drift, Utility, drift_between, utility
 from stream_masker.core.statistics.summary import Statistics
-from stream_masker.core.statistics.utility import Utility, utility
 from stream_masker.pipeline.messages import MESSAGE_FORMAT, BlockRange, StatisticsMessage, StatisticsSource, Taxonomies
 from stream_masker.pipeline.risk import RiskLimits, VersionRisk, assess_version, best_guess, check_floor, guess_chances
 from stream_masker.pipeline.style import Style, StyleCounts, learned_styles

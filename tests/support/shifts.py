@@ -17,8 +17,7 @@ from stream_masker.core.mechanisms.expected import expected_masks
 from stream_masker.core.random import PositionKeys
 from stream_masker.core.statistics import Statistics, compute_statistics, count_batch
 from stream_masker.core.statistics.counts import Counts
-from stream_masker.core.statistics.drift import Drift, drift_between
-from stream_masker.core.statistics.utility import Utility, utility
+from stream_masker.core.statistics.drift import Drift, Utility, drift_between, utility
 
 Codes = NDArray[np.int32]
 Shift = Callable[[Codes, np.random.Generator], Codes]

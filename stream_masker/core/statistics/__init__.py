@@ -3,7 +3,7 @@
 * ``counts``: how often each value and each pair of values occurs in a window; counts add up. ``SlidingWindow``.
 * ``statistics``: sMean, sVar, sdCov, sdVar, sdCor and Σ (equations 13 to 22), and versioned ``Statistics`` of a window.
 * ``summary``: the form of versioned statistics, and of arrays in it.
-* ``drift``, ``utility``: how two windows differ, and what masking preserves; ``windows``: the values of two windows.
+* ``drift``: how two windows differ, and what masking preserves; ``windows``: the values of two windows.
 """
 
 from stream_masker.core.statistics.counts import Counts as Counts

@@ -20,7 +20,7 @@ from stream_masker.core.statistics import (
     semantic_mean,
     semantic_variance,
 )
-from stream_masker.core.statistics.utility import utility
+from stream_masker.core.statistics.drift import utility
 from stream_masker.errors import StatisticsError
 
 LINKS = [("a", "r"), ("b", "r"), ("a1", "a"), ("a2", "a"), ("b1", "b"), ("b2", "b")]

@@ -19,6 +19,7 @@ import click
 import registries as code
 import yaml
 from equations import equation_table
+from guarantees import METHODS
 from notebook_cells import executed
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -215,7 +216,8 @@ def methods() -> str:
 
 def _method(name: str, kind: type[code.Mechanism]) -> tuple[str, ...]:
     link, records = f"[`{name}`](configuration.md#{name})", "in groups" if kind.needs_group else "each alone"
-    return link, kind.source, kind.takes, records, "; ".join(kind.preserves), kind.guarantee
+    method = METHODS[name]
+    return link, method.source, method.takes, records, "; ".join(kind.preserves), method.guarantee
 
 
 def reasons() -> str:

@@ -31,11 +31,11 @@ from stream_masker.core.mechanisms import MECHANISMS
 from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.mechanisms.microaggregation import (
     group_means,
+    marginality_variance,
     mdav,
-    mean_and_variance,
     near_values,
 )
-from stream_masker.core.mechanisms.noise.model import NoiseSampler
+from stream_masker.core.mechanisms.noise_model import NoiseSampler
 from stream_masker.core.mechanisms.transport.certainty import least_redraw
 from stream_masker.core.mechanisms.transport.fit import levelled
 from stream_masker.core.mechanisms.transport.given import Given
@@ -44,7 +44,7 @@ from stream_masker.core.replacement import Replacer
 from stream_masker.core.risk.law import hoeffding_bound
 from stream_masker.core.risk.risk import disclosure
 from stream_masker.core.statistics import nearest_psd
-from stream_masker.core.statistics.utility import AttributeUtility, PairUtility
+from stream_masker.core.statistics.drift import AttributeUtility, PairUtility
 from stream_masker.core.statistics.windows import jensen_shannon
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.service.configuration import configuration_schema
@@ -86,8 +86,8 @@ __all__ = [
     "least_redraw",
     "levelled",
     "load_schema",
+    "marginality_variance",
     "mdav",
-    "mean_and_variance",
     "near_values",
     "nearest_psd",
     "record_linkage",

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from stream_masker.core.distance import LogTaxonomic as LogTaxonomic
     from stream_masker.core.distance import WuPalmer as WuPalmer
-    from stream_masker.core.mechanisms.exponential import Exponential as Exponential
+    from stream_masker.core.mechanisms.markov import Exponential as Exponential
     from stream_masker.core.mechanisms.markov import NaiveDistortion as NaiveDistortion
     from stream_masker.core.mechanisms.markov import Pram as Pram
     from stream_masker.core.mechanisms.markov import ProbabilisticDistortion as ProbabilisticDistortion
     from stream_masker.core.mechanisms.microaggregation import Microaggregation as Microaggregation
-    from stream_masker.core.mechanisms.noise.semantic import SemanticNoise as SemanticNoise
     from stream_masker.core.mechanisms.rank_swapping import RankSwapping as RankSwapping
+    from stream_masker.core.mechanisms.semantic_noise import SemanticNoise as SemanticNoise
     from stream_masker.core.mechanisms.transport.mechanism import SemanticTransport as SemanticTransport
     from stream_masker.core.mechanisms.vicus import RandomTransitions as RandomTransitions
     from stream_masker.core.mechanisms.vicus import Vicus as Vicus
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from stream_masker.core.statistics import distance_variance as distance_variance
     from stream_masker.core.statistics import semantic_mean as semantic_mean
     from stream_masker.core.statistics import semantic_variance as semantic_variance
-    from stream_masker.core.statistics.utility import Utility as Utility
+    from stream_masker.core.statistics.drift import Utility as Utility
     from stream_masker.frames import FrameMasker as FrameMasker
     from stream_masker.frames import mask_frame as mask_frame
     from stream_masker.measures import measure_drift as measure_drift
@@ -44,10 +44,9 @@ __version__ = "0.1.0"
 
 _MODULES = {
     "core.distance": ("LogTaxonomic", "WuPalmer"),
-    "core.mechanisms.exponential": ("Exponential",),
-    "core.mechanisms.markov": ("NaiveDistortion", "Pram", "ProbabilisticDistortion"),
+    "core.mechanisms.markov": ("Exponential", "NaiveDistortion", "Pram", "ProbabilisticDistortion"),
     "core.mechanisms.microaggregation": ("Microaggregation",),
-    "core.mechanisms.noise.semantic": ("SemanticNoise",),
+    "core.mechanisms.semantic_noise": ("SemanticNoise",),
     "core.mechanisms.rank_swapping": ("RankSwapping",),
     "core.mechanisms.transport.mechanism": ("SemanticTransport",),
     "core.mechanisms.vicus": ("RandomTransitions", "Vicus"),
@@ -61,7 +60,7 @@ _MODULES = {
         "semantic_mean",
         "semantic_variance",
     ),
-    "core.statistics.utility": ("Utility",),
+    "core.statistics.drift": ("Utility",),
     "frames": ("FrameMasker", "mask_frame"),
     "measures": ("measure_drift", "measure_utility"),
 }

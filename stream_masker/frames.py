@@ -14,8 +14,8 @@ import numpy as np
 from stream_masker.core.context import ContextChoice
 from stream_masker.core.mechanisms import Mechanism, SemanticNoise, Value
 from stream_masker.core.mechanisms import mechanism as mechanism_type
-from stream_masker.core.mechanisms.noise.semantic import noise_defaults
 from stream_masker.core.mechanisms.parameters import own_first
+from stream_masker.core.mechanisms.semantic_noise import noise_defaults
 from stream_masker.core.ontology import UNKNOWN, ConceptMap, Ontology, Taxonomy
 from stream_masker.core.ontology.concepts import UnknownPolicy
 from stream_masker.core.validation import checked_seed, require_known, require_mapping

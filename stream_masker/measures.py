@@ -15,8 +15,7 @@ from stream_masker.core.mechanisms.encoding import Record
 from stream_masker.core.random import PositionKeys
 from stream_masker.core.risk.law import SECRET
 from stream_masker.core.statistics import Counts, Statistics, compute_statistics, count_batch
-from stream_masker.core.statistics.drift import Drift, drift_between
-from stream_masker.core.statistics.utility import Utility, utility
+from stream_masker.core.statistics.drift import Drift, Utility, drift_between, utility
 from stream_masker.errors import ParameterError
 from stream_masker.summary import MaskingReport
 

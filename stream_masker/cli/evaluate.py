@@ -10,7 +10,7 @@ import click
 
 from stream_masker.cli.options import ReportingCommand, config_option, information, summarise, tell
 from stream_masker.core.mechanisms import MECHANISMS
-from stream_masker.core.window import joined
+from stream_masker.core.statistics.counts import joined
 from stream_masker.errors import ServiceError
 from stream_masker.evaluation.dataset import DataSet, sampled
 from stream_masker.evaluation.measurement import (

@@ -189,14 +189,8 @@ def distance_on(taxonomy: Taxonomy, name: str) -> Distance:
     return DISTANCES[name](taxonomy)
 
 
-def distortion_of(
-    before: Int32Array, after: Int32Array, d: Distance, *, truncated: int = 0, noise: float = 0.0
-) -> Distortion:
-    """Return the distortion of one attribute's values.
-
-    * ``before``, ``after``: (k,) int32 positions.
-    * ``truncated``: the number of values that the mechanism could not mask. ``noise``: the mean ε² of a value.
-    """
+def distortion_of(before: Int32Array, after: Int32Array, d: Distance, *, noise: float = 0.0) -> Distortion:
+    """Return the distortion of one attribute's values, (k,) int32 positions; ``noise``: the mean ε² of a value."""
     changed = before != after
     distances = d.pairs(before[changed], after[changed])
     present = int(np.count_nonzero(before >= 0))
@@ -204,6 +198,5 @@ def distortion_of(
         values=present,
         squared_distance=float((distances**2).sum()),
         squared_noise=present * noise,
-        truncated=truncated,
         unchanged=present - int(np.count_nonzero(changed)),
     )

@@ -370,8 +370,8 @@ def replace_values(
     noise: Float64Array,
     rounding: UInt64Array,
     ties: UInt64Array,
-) -> tuple[Int32Array, Float64Array, UInt8Array]:
-    """Return the masks, distances and flags of n values.
+) -> tuple[Int32Array, Float64Array, UInt8Array, tuple[int, float, float, int, int, int]]:
+    """Return the masks, distances and flags of n values, and the sums of ``batch.Distortion``.
 
     * ``indices``, ``references``: (n,) the values and their references among the concepts of ``orders``; -1 for none.
     * ``own_levels``: (n,) the level of each value from its reference, or -1 for that of its class.
@@ -408,7 +408,16 @@ def replace_values(
             level = above if uniform(rounding[k]) < (target * target - lo * lo) / (hi * hi - lo * lo) else below
         if level > 0:
             distances[k], masks[k] = levels[level], draw_candidate(view, classes, level, ties[k])
-    return masks, distances, flags
+    values, truncated, unsigned, unchanged, squared_distance, squared_noise = 0, 0, 0, 0, 0.0, 0.0
+    for k in range(codes.size):
+        if codes[k] >= 0:
+            values += 1
+            squared_distance += distances[k] ** 2
+            squared_noise += noise[k] ** 2
+            truncated += int64(flags[k] & TRUNCATED != 0)
+            unsigned += int64(flags[k] & SIGN_DROPPED != 0)
+            unchanged += int64(masks[k] == codes[k])
+    return masks, distances, flags, (values, squared_distance, squared_noise, truncated, unsigned, unchanged)
 
 
 NEARER, FARTHER, EQUAL = 0, 1, 2

@@ -28,7 +28,7 @@ from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.ciphers.modes import ECB
 
 from stream_masker.core.arrays import Float64Array, Int32Array, Int64Array, UInt64Array, UInt64Matrix, slices
-from stream_masker.core.batch import Batch
+from stream_masker.core.batch import Batch, Column
 from stream_masker.core.kernels import mixed_word
 from stream_masker.core.validation import checked_seed
 
@@ -77,7 +77,7 @@ class Secret:
             cipher = Cipher(AES(self._keyed(purpose, 32).digest()), ECB())  # noqa: S305 - a pseudo-random function
             self._ciphers[purpose] = cipher.encryptor()
         words = np.empty(blocks.size + 2, np.uint64)  # the cipher wants room for one block more
-        plain = np.ascontiguousarray(blocks).reshape(-1)
+        plain = blocks.reshape(-1)
         self._ciphers[purpose].update_into(plain.view(np.uint8).data, words.view(np.uint8).data)
         return words[: blocks.size].reshape(blocks.shape)
 
@@ -170,23 +170,29 @@ def draw_words(keys: Keys, batch: Batch, layout: WordLayout = VALUES, *, distinc
     They depend on the record's key, the attribute and the value, and on the element's index if ``numbers_elements``.
     distinct: whether equal values of one key get different words, by their index in the column.
     """
-    if not batch.columns:
+    columns, sizes = batch.columns, [column.codes.size for column in batch.columns]
+    if not columns:
         return []
+    digests = np.concatenate([keys.digests[c.owners] if c.is_array else keys.digests for c in columns])
+    values = np.concatenate([column.codes for column in columns]).astype(np.uint32).astype(np.uint64)
+    if distinct or keys.numbers_elements:
+        indices = [_indices(column, distinct) for column in columns]
+        values |= np.concatenate(indices).astype(np.uint64) << np.uint64(32)
+    attributes = np.repeat(np.arange(len(columns), dtype=np.uint64) << _ATTRIBUTE_BIT, sizes)
     counters = np.arange(layout.first // 2, (layout.first + layout.width + 1) // 2, dtype=np.uint64)
-    blocks = []
-    for attribute, column in enumerate(batch.columns):
-        digests = keys.digests if column.offsets is None else keys.digests[column.owners]
-        value, index = column.codes.astype(np.uint32).astype(np.uint64), np.zeros(column.codes.size, np.int64)
-        if distinct:
-            index = np.arange(index.size)
-        elif keys.numbers_elements and column.offsets is not None:
-            index = np.arange(index.size) - np.repeat(column.offsets[:-1], column.lengths)
-        block = np.empty((value.size, counters.size, 2), np.uint64)
-        block[..., 0] = (digests[:, 0] ^ (value | index.astype(np.uint64) << np.uint64(32)))[:, None]
-        block[..., 1] = digests[:, 1:] ^ (np.uint64(attribute) << _ATTRIBUTE_BIT | counters)
-        blocks.append(block)
-    words = keys.words(np.concatenate(blocks)).reshape(-1, 2 * counters.size)[:, layout.first % 2 :]
-    return slices(np.ascontiguousarray(words[:, : layout.width]), map(len, blocks))
+    blocks = np.empty((values.size, counters.size, 2), np.uint64)
+    blocks[..., 0] = (digests[:, 0] ^ values)[:, None]
+    blocks[..., 1] = (digests[:, 1] ^ attributes)[:, None] ^ counters
+    words = keys.words(blocks).reshape(-1, 2 * counters.size)[:, layout.first % 2 :]
+    return slices(np.ascontiguousarray(words[:, : layout.width]), sizes)
+
+
+def _indices(column: Column, distinct: bool) -> Int64Array:
+    """Return the index of each value in its column if ``distinct``, otherwise in its record."""
+    every = np.arange(column.codes.size)
+    if distinct or column.offsets is None:
+        return every if distinct else 0 * every
+    return every - np.repeat(column.offsets[:-1], column.lengths)
 
 
 def key_words(keys: Keys) -> UInt64Array:
@@ -202,8 +208,8 @@ def uniforms(words: UInt64Array) -> Float64Array:
 def normals(words: UInt64Matrix) -> Float64Array:
     """Return (k,) float64: standard normal variates from k rows of random words: the first of the Box–Muller pair of
     the first two words of each."""
-    radii = np.sqrt(-2.0 * np.log1p(-uniforms(words[:, 0])))
-    return np.asarray(radii * np.cos(2.0 * np.pi * uniforms(words[:, 1])))
+    shares = uniforms(words[:, :2])
+    return np.asarray(np.sqrt(-2.0 * np.log1p(-shares[:, 0])) * np.cos(2.0 * np.pi * shares[:, 1]))
 
 
 def exponential_roots(words: UInt64Array) -> Float64Array:

@@ -154,13 +154,8 @@ class Replacer:
             unseen = np.minimum(indices, of) >= table.anchors.size
             own[unseen] = np.searchsorted(table.levels, table.distance.pairs(codes[unseen], references[unseen]))
         drawn = codes.copy(), noise.copy(), rounding.copy(), ties.copy()  # contiguous and writable, as compiled for
-        masks, distances, flags = replace_values(self._rule, indices, of, own, *drawn)
-        counted = noise[codes >= 0]
-        squares = float(distances @ distances), float(counted @ counted)
-        truncated, unsigned, same = map(np.count_nonzero, (flags & TRUNCATED, flags & SIGN_DROPPED, masks == codes))
-        unchanged = int(same) - codes.size + counted.size
-        distortion = Distortion(counted.size, *squares, int(truncated), int(unsigned), unchanged)
-        return Replacement(masks, distances, flags, distortion)
+        masks, distances, flags, sums = replace_values(self._rule, indices, of, own, *drawn)
+        return Replacement(masks, distances, flags, Distortion(*sums))
 
     def _make_orders(self, indices: Int32Array) -> None:
         """Put the candidates around some concepts in order; equally near ones by their first member."""

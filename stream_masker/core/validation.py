@@ -39,8 +39,8 @@ def require_known(names: Collection[str], allowed: Collection[str], whose: str) 
 
 def require_keys(keys: object, size: int) -> None:
     """Raise ParameterError unless there is one key of bytes for each of ``size`` records."""
-    are_bytes = isinstance(keys, Sequence) and all(isinstance(key, bytes | bytearray | memoryview) for key in keys)
-    if not (isinstance(keys, Sequence) and are_bytes and len(keys) == size):
+    kinds = bytes | bytearray | memoryview
+    if not (isinstance(keys, Sequence) and len(keys) == size and all(isinstance(key, kinds) for key in keys)):
         raise ParameterError(f"keys must be bytes, as text.encode() gives, one for each of the {size} records")
 
 

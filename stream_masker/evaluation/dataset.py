@@ -14,8 +14,8 @@ from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random import PositionKeys
 from stream_masker.core.statistics import Counts, Statistics, compute_statistics, count_batch
-from stream_masker.core.statistics.utility import Utility, utility
-from stream_masker.core.window import joined
+from stream_masker.core.statistics.counts import joined
+from stream_masker.core.statistics.drift import Utility, utility
 
 SAMPLE_SEED = 2017
 """The seed of samples: it is not secret, because a sample masks nothing."""

@@ -17,8 +17,7 @@ import numpy as np
 from stream_masker.core.arrays import offsets_from_lengths, ranges
 from stream_masker.core.batch import Batch, Column, Distortion, unchanged_records
 from stream_masker.core.random import Secret
-from stream_masker.core.statistics.counts import Counts, count_batch, key_slots, merge
-from stream_masker.core.window import joined
+from stream_masker.core.statistics.counts import Counts, count_batch, joined, key_slots, merge
 from stream_masker.pipeline.codec import RecordPart
 from stream_masker.pipeline.reasons import RejectionCause, RejectionCauses
 from stream_masker.pipeline.records import Block, Inputs

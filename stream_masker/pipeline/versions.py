@@ -9,12 +9,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, TypeAlias
 
 from stream_masker.core.mechanisms.base import Mechanism
-from stream_masker.core.risk.law import expected_masks
+from stream_masker.core.mechanisms.expected import expected_masks
 from stream_masker.core.statistics import compute_statistics
 from stream_masker.core.statistics.counts import Counts
-from stream_masker.core.statistics.drift import Drift, drift_between
+from stream_masker.core.statistics.drift import Drift, Utility, drift_between, utility
 from stream_masker.core.statistics.summary import Statistics
-from stream_masker.core.statistics.utility import Utility, utility
 from stream_masker.pipeline.messages import MESSAGE_FORMAT, BlockRange, StatisticsMessage, StatisticsSource, Taxonomies
 from stream_masker.pipeline.risk import RiskLimits, VersionRisk, assess_version, best_guess, check_floor, guess_chances
 from stream_masker.pipeline.style import Style, StyleCounts, learned_styles
@@ -270,7 +269,7 @@ class VersionPlanner:
     def _expected(self, original: Statistics, counts: Counts) -> Statistics | None:
         """Return the statistics that the window's masks are expected to have; None if they are not known."""
         mechanism = self._mechanism.with_statistics(original, counts)
-        masks = expected_masks(mechanism, counts, [len(d.taxonomy) for d in mechanism.distances])
+        masks = expected_masks(mechanism, counts)
         return None if masks is None else self._masked(masks)
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from support.channels import channel
 
 from stream_masker import Ontology
 from stream_masker.core.mechanisms import (
@@ -47,7 +48,7 @@ def test_a_mask_of_two_values_never_determines_its_original(name, parameters):
             made.calibrate()
         return
     made.calibrate()
-    rows = [made.channel("a", value) for value in ("positive", "negative")]
+    rows = [channel(made, "a", value) for value in ("positive", "negative")]
     assert any(all(row.get(masked, 0.0) > 0.0 for row in rows) for masked in TWO.ids)
     assert made.risk(draws=50).value["a"].vulnerability < 1.0 - 1e-6
 

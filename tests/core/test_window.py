@@ -7,11 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_masker.core import window as module
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.statistics import count_batch
-from stream_masker.core.statistics.counts import NO_SLOT
-from stream_masker.core.window import SlidingWindow
+from stream_masker.core.statistics import counts as module
+from stream_masker.core.statistics.counts import NO_SLOT, SlidingWindow
 from stream_masker.errors import ParameterError
 
 SIZES = (4, 5)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from stream_masker.core.mechanisms import MECHANISMS, SemanticNoise
-from stream_masker.core.statistics.utility import utility
-from stream_masker.core.window import joined
+from stream_masker.core.statistics.counts import joined
+from stream_masker.core.statistics.drift import utility
 from stream_masker.errors import ParameterError
 from stream_masker.evaluation.dataset import sampled
 from stream_masker.evaluation.measurement import Candidate, candidates, measure

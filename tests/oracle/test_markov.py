@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from support.channels import channel
 from support.chi_squares import assert_drawn_from
 from support.learning import trained
 from support.nominal import flat
@@ -54,7 +55,7 @@ def drawn(mechanism, value):
 def test_the_channel_is_that_of_the_definition(case):
     mechanism, law, outside = case
     for value, expected in (*((a, law(a)) for a in SHARES), ("w", outside), ("new", outside)):
-        found = {b: p for b, p in mechanism.channel("a", value).items() if p}
+        found = channel(mechanism, "a", value)
         assert found == pytest.approx({b: p for b, p in expected.items() if p})
 
 

@@ -11,6 +11,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from support.channels import channel
 from support.learning import trained
 
 from stream_masker import Exponential, Ontology, Pram, SemanticNoise
@@ -50,7 +51,7 @@ def calibrated(name, tau, records):
 
 
 def channels(made, attribute, values):
-    return {value: made.channel(attribute, value) for value in values}
+    return {value: channel(made, attribute, value) for value in values}
 
 
 def shares(values):

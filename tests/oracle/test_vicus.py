@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
+from support.channels import channel
 from support.chi_squares import assert_drawn_from
 from support.core_parts import divided
 from support.learning import trained
@@ -26,7 +27,7 @@ CLIENTS = sorted({record["client"] for record in BANK})
 
 def matrix_of(mechanism):
     """P(a* | a) of the clients."""
-    rows = [mechanism.channel("client", client) for client in CLIENTS]
+    rows = [channel(mechanism, "client", client) for client in CLIENTS]
     return np.array([[row.get(client, 0.0) for client in CLIENTS] for row in rows])
 
 
@@ -62,7 +63,7 @@ def test_values_are_drawn_with_the_probabilities(kind):
     mechanism = made(kind, k1=2, k2=3)
     for value in CLIENTS:
         masks = mechanism.mask_many([{**BANK[0], "client": value}] * 6000, keys=[b"%d" % k for k in range(6000)])
-        assert_drawn_from(mechanism.channel("client", value), [record["client"] for record in masks])
+        assert_drawn_from(channel(mechanism, "client", value), [record["client"] for record in masks])
 
 
 def similarity(rng, v):

@@ -14,8 +14,7 @@ from stream_masker.core.mechanisms import mechanism
 from stream_masker.core.ontology import Ontology
 from stream_masker.core.statistics import compute_statistics
 from stream_masker.core.statistics.counts import Counts, count_batch, merge
-from stream_masker.core.statistics.drift import VERDICTS, drift_between
-from stream_masker.core.statistics.utility import utility
+from stream_masker.core.statistics.drift import VERDICTS, drift_between, utility
 from stream_masker.errors import StatisticsError
 from stream_masker.pipeline import risk as risk_module
 from stream_masker.pipeline.messages import BlockRange, decode_statistics, encode_statistics

@@ -1,15 +1,16 @@
 """Masking mechanisms, by their names in the configuration.
 
 * ``base``: the contract that every mechanism meets, and what they share. ``grouped``: the same for groups of records.
+* ``expected``: the least that masking must change, and the masks that are expected.
 * ``parameters``: dataclasses of parameters. ``encoding``: records to columns of positions, and back.
 
 The mechanisms:
 
-* ``noise``: semantic noise (2017), which replaces a value by a concept at a random semantic distance.
+* ``semantic_noise``: semantic noise (2017), which replaces a value by a concept at a random semantic distance.
 * ``rank_swapping``: exchange of values that are near in meaning within a group of records (2019).
 * ``microaggregation``: groups of at least k similar records with one common value (2013).
-* ``markov``: a draw from a row of a matrix: PRAM and the papers' baselines. ``vicus``: the same with VICUS (2012).
-* ``exponential``: the exponential mechanism, with ε-local differential privacy.
+* ``markov``: a draw from a row of a matrix: PRAM, the papers' baselines, and the exponential mechanism, with ε-local
+  differential privacy. ``vicus``: the same with VICUS (2012).
 * ``transport``: semantic transport, an optimal random map that preserves the joint distribution of the attributes.
 """
 
@@ -19,15 +20,20 @@ import secrets
 from collections.abc import Collection
 from typing import Any
 
-from stream_masker.core.mechanisms.base import Mechanism
-from stream_masker.core.mechanisms.encoding import Record, Value
-from stream_masker.core.mechanisms.exponential import Exponential
-from stream_masker.core.mechanisms.markov import NaiveDistortion, Pram, ProbabilisticDistortion
-from stream_masker.core.mechanisms.microaggregation import Microaggregation
-from stream_masker.core.mechanisms.noise.semantic import SemanticNoise, noise_defaults
-from stream_masker.core.mechanisms.rank_swapping import RankSwapping
-from stream_masker.core.mechanisms.transport.mechanism import SemanticTransport
-from stream_masker.core.mechanisms.vicus import RandomTransitions, Vicus
+from stream_masker.core.mechanisms.base import Mechanism as Mechanism
+from stream_masker.core.mechanisms.encoding import Record as Record
+from stream_masker.core.mechanisms.encoding import Value as Value
+from stream_masker.core.mechanisms.markov import Exponential as Exponential
+from stream_masker.core.mechanisms.markov import NaiveDistortion as NaiveDistortion
+from stream_masker.core.mechanisms.markov import Pram as Pram
+from stream_masker.core.mechanisms.markov import ProbabilisticDistortion as ProbabilisticDistortion
+from stream_masker.core.mechanisms.microaggregation import Microaggregation as Microaggregation
+from stream_masker.core.mechanisms.rank_swapping import RankSwapping as RankSwapping
+from stream_masker.core.mechanisms.semantic_noise import SemanticNoise as SemanticNoise
+from stream_masker.core.mechanisms.semantic_noise import noise_defaults as noise_defaults
+from stream_masker.core.mechanisms.transport.mechanism import SemanticTransport as SemanticTransport
+from stream_masker.core.mechanisms.vicus import RandomTransitions as RandomTransitions
+from stream_masker.core.mechanisms.vicus import Vicus as Vicus
 from stream_masker.errors import ParameterError
 
 MECHANISMS: dict[str, type[Mechanism]] = {
@@ -46,27 +52,6 @@ MECHANISMS: dict[str, type[Mechanism]] = {
     )
 }
 """Every mechanism by name; the contract tests run for each of them."""
-
-__all__ = [
-    "MECHANISMS",
-    "Exponential",
-    "Mechanism",
-    "Microaggregation",
-    "NaiveDistortion",
-    "Pram",
-    "ProbabilisticDistortion",
-    "RandomTransitions",
-    "RankSwapping",
-    "Record",
-    "SemanticNoise",
-    "SemanticTransport",
-    "Value",
-    "Vicus",
-    "alternative",
-    "mechanism",
-    "noise_defaults",
-]
-
 
 COMPARED_VALUES = 256
 """The number of values of the map of transport that is compared with the mechanism that runs."""

@@ -16,16 +16,16 @@ from stream_masker.core.context import NO_CONTEXT, Context
 from stream_masker.core.distance import Distance, distance_on, distortion_of
 from stream_masker.core.mechanisms import encoding
 from stream_masker.core.mechanisms.encoding import Record, Value
+from stream_masker.core.mechanisms.expected import check_masking
 from stream_masker.core.mechanisms.parameters import Parameters, own_first
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random import FieldKeys, Keys, Secret
-from stream_masker.core.risk.law import Channel, IndependentMasks, MaskLaw, Tuples, value_law
-from stream_masker.core.risk.risk import Risk, assess, check_masking
+from stream_masker.core.risk.law import Channel, Likelihoods, Tuples, independent_masks, value_law
+from stream_masker.core.risk.risk import Risk, assess
 from stream_masker.core.statistics import compute_statistics, unpack_observed
-from stream_masker.core.statistics.counts import Counts, key_slots
+from stream_masker.core.statistics.counts import Counts, SlidingWindow, key_slots
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.core.validation import require_keys, require_known, require_mapping, whole_number
-from stream_masker.core.window import SlidingWindow
 from stream_masker.errors import ParameterError, StatisticsError
 
 CHECKED_VALUES = 64
@@ -61,17 +61,8 @@ class Mechanism(ABC):
     name: ClassVar[str]
     """The mechanism's name in the configuration and in the headers of masked records."""
 
-    source: ClassVar[str]
-    """The paper and section."""
-
-    takes: ClassVar[str] = "any number of nominal ones"
-    """How many attributes it takes, and what it requires of them."""
-
     preserves: ClassVar[tuple[str, ...]]
     """The properties of the data that it keeps: meaning, mean, dispersion, correlation, marginals, …"""
-
-    guarantee: ClassVar[str]
-    """The protection that is guaranteed, if any."""
 
     needs_group: ClassVar[bool] = False
     """True if the mechanism masks records only as a group, with ``mask_many`` but without ``mask_one``."""
@@ -228,11 +219,13 @@ class Mechanism(ABC):
         Each result has a value or None for every attribute; fields that are not attributes are omitted. Raises
         ParameterError if the numbers of keys and records differ, and the errors of ``encode`` and ``mask_batch``.
         """
+        require_keys(keys, len(records))
         batch = self.encode(records)
-        require_keys(keys, batch.size)
         masked = self.decode(self.mask_batch(batch, FieldKeys(self._secret, [*map(bytes, keys)])))
-        for record, row in zip(records, masked, strict=True):
-            row.update((name, None) for name in row if record.get(name) is None)  # a missing list is not an empty one
+        arrays = [name for name, column in zip(self.attributes, batch.columns, strict=True) if column.is_array]
+        for name in arrays:
+            for record, row in zip(records, masked, strict=True):
+                row[name] = None if record.get(name) is None else row[name]  # a missing list is not an empty one
         return masked
 
     def mask_batch(self, batch: Batch, keys: Keys) -> MaskedBatch:
@@ -253,36 +246,18 @@ class Mechanism(ABC):
     def attribute_channel(self, j: int, values: Int32Array, counts: Counts | None) -> Channel:
         """Return the transition probabilities of some values of attribute j.
 
-        * ``values``: (n,) int32, ascending positions.
+        * ``values``: (n,) int32, ascending positions of values of the window.
         * ``counts``: those of the window, or None if they are not known. Raises StatisticsError if they are needed.
         """
 
-    def mask_law(self, tuples: Tuples, channels: tuple[Channel, ...], counts: Counts) -> MaskLaw | None:
+    def mask_law(self, tuples: Tuples, channels: tuple[Channel, Channel], counts: Counts) -> Likelihoods | None:
         """Return the law of the masks of some attributes, given their values; None for mechanisms that mask groups.
 
         The default holds if the masks of a record are independent, and each depends on its own value alone.
 
         ``tuples``: the attributes and their combinations of values. ``channels``: of all values of each attribute.
         """
-        return None if self.needs_group else IndependentMasks(tuples, channels)
-
-    def channel(self, attribute: str, value: str) -> dict[str, float]:
-        """Return the transition probabilities P(a* | a) of one value of an attribute, by concept id.
-
-        They include the value itself, are averaged over the records of the window with this value, and sum to 1. Other
-        concepts of probability 0 are left out.
-
-        Raises ParameterError for an unknown attribute, UnknownConceptError for an unknown value, and StatisticsError
-        without statistics, or if the probabilities depend on counts that this object does not have (see ``risk``).
-        """
-        if attribute not in self.attributes:
-            raise ParameterError(f"{attribute!r} is not an attribute: use one of {self.attributes}")
-        self._prepared_statistics()
-        tau, j = self._taxonomies[attribute], self.attributes.index(attribute)
-        position = tau.position(value)
-        channel = self.attribute_channel(j, np.array([position], np.int32), self._counts)
-        row = {position: 0.0, **channel.classes.spread(channel.rows[0])}
-        return dict(zip(tau.decode(np.array(list(row))), row.values(), strict=True))
+        return None if self.needs_group else independent_masks(tuples, channels)
 
     def risk(self, *, draws: int = 1000) -> Risk:
         """Return the disclosure risk of the statistics in force. The attacker knows the distribution of the window.
@@ -331,7 +306,7 @@ class Mechanism(ABC):
         return {}
 
     def _check_masking(self, counts: Counts) -> None:
-        """Raise StatisticsError if masking changes too few values, or hides nothing (``core.risk.risk.check_masking``).
+        """Raise StatisticsError if masking changes too few values, or hides nothing (``check_masking``).
 
         The most frequent values are checked first, and all of them only if these fail.
         """
@@ -349,6 +324,8 @@ class Mechanism(ABC):
             raise StatisticsError(f"the statistics have the attributes {statistics.attributes}, not {self.attributes}")
         for name, taxonomy in self._taxonomies.items():
             unpack_observed(statistics.observed[name], len(taxonomy))
+            if statistics.mean[name] not in taxonomy:
+                raise StatisticsError(f"the mean of {name} in the statistics lies outside its taxonomy")
         self._prepared = self._prepare(statistics)
         self._statistics, self._counts = statistics, counts
 
@@ -366,19 +343,9 @@ class Mechanism(ABC):
         if len(keys) != batch.size:
             raise ParameterError(f"there are {len(keys)} keys for {batch.size} records")
 
-    def _masked(
-        self,
-        batch: Batch,
-        codes: Sequence[Int32Array],
-        truncated: Sequence[int] | None = None,
-        noise: Sequence[float] | None = None,
-    ) -> MaskedBatch:
-        """Return the batch with other values: ``codes``, those of each column.
-
-        ``truncated``: of each column, the number of values that could not be masked. ``noise``: the mean ε² of a value.
-        """
-        numbers = truncated or [0] * len(codes), noise or [0.0] * len(codes)
-        parts = zip(batch.columns, codes, self.distances, *numbers, strict=True)
-        distortions = [distortion_of(old.codes, new, d, truncated=n, noise=e) for old, new, d, n, e in parts]
+    def _masked(self, batch: Batch, codes: Sequence[Int32Array], noise: Sequence[float] | None = None) -> MaskedBatch:
+        """Return the batch with other values: ``codes``, those of each column; ``noise``: the mean ε² of a value."""
+        parts = zip(batch.columns, codes, self.distances, noise or [0.0] * len(codes), strict=True)
+        distortions = [distortion_of(old.codes, new, d, noise=each) for old, new, d, each in parts]
         columns = [Column(new, old.offsets) for old, new in zip(batch.columns, codes, strict=True)]
         return MaskedBatch(tuple(columns), tuple(distortions))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from stream_masker.core.arrays import offsets_from_lengths
-from stream_masker.core.batch import Batch, Column, MaskedBatch
+from stream_masker.core.batch import ABSENT, Batch, Column, MaskedBatch
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.errors import ParameterError, UnknownConceptError
 
@@ -31,38 +31,36 @@ def encode(records: Sequence[Record], taxonomies: Mapping[str, Taxonomy]) -> Bat
                 "of a table, `mask_frame`"
             )
     fields = set().union(*records)
-    if fields and not fields & taxonomies.keys():
+    if fields and taxonomies.keys().isdisjoint(fields):
         raise ParameterError(f"no record has {next(iter(taxonomies))!r}: the attributes are {', '.join(taxonomies)}")
     columns = ((name, [record.get(name) for record in records], tau) for name, tau in taxonomies.items())
     return Batch(len(records), tuple(_column(*each) for each in columns))
 
 
-def _column(name: str, values: Sequence[Value], taxonomy: Taxonomy) -> Column:
+def _column(name: str, values: Sequence[Any], taxonomy: Taxonomy) -> Column:
     """Encode the values of one attribute; the column is an array if any value is a list."""
     if not any(isinstance(value, list) for value in values):
-        codes = taxonomy.find(values)
-        for index in np.flatnonzero(codes < 0).tolist():
-            if values[index] is not None:
-                raise _encoding_error(name, index, values[index])
-        return Column(codes)
+        codes = [ABSENT if v is None else _position(name, index, v, taxonomy) for index, v in enumerate(values)]
+        return Column(np.array(codes, np.int32))
+    codes, lengths = [], []
     for index, value in enumerate(values):
         if isinstance(value, str):
             raise ParameterError(f"attribute {name!r} is a list in some records, but a single value in record {index}")
-        if not isinstance(value, list | None):
-            raise _encoding_error(name, index, value)
-    elements = [element for value in values for element in value or ()]
-    column = Column(taxonomy.find(elements), offsets_from_lengths(np.array([len(value or ()) for value in values])))
-    for place in np.flatnonzero(column.codes < 0).tolist():
-        raise _encoding_error(name, int(column.owners[place]), elements[place])
-    return column
+        elements = value if isinstance(value, list) else [] if value is None else [value]
+        codes += [_position(name, index, element, taxonomy) for element in elements]
+        lengths.append(len(elements))
+    return Column(np.array(codes, np.int32), offsets_from_lengths(np.array(lengths)))
 
 
-def _encoding_error(name: str, index: int, value: object) -> ParameterError | UnknownConceptError:
-    """Return the error for a value of a record that has no position. The message never contains the value."""
+def _position(name: str, index: int, value: object, taxonomy: Taxonomy) -> int:
+    """Return the position of a value of a record. The message of an error never contains the value."""
+    position = taxonomy.find_one(value)
+    if position >= 0:
+        return position
     if isinstance(value, str):
         message = f"attribute {name!r} of record {index} holds a value that is not a concept of its taxonomy"
-        return UnknownConceptError(message, position=index)
-    return ParameterError(
+        raise UnknownConceptError(message, position=index)
+    raise ParameterError(
         f"attribute {name!r} of record {index} is neither a concept id, a list of them, nor None: "
         f"it is of type {type(value).__name__}"
     )
@@ -75,7 +73,7 @@ def decode(masked: MaskedBatch, taxonomies: Mapping[str, Taxonomy]) -> list[dict
 
 
 def _values(column: Column, taxonomy: Taxonomy) -> Sequence[Value]:
+    if column.offsets is None:
+        return [None if code < 0 else taxonomy.ids[code] for code in column.codes.tolist()]
     texts = taxonomy.decode(column.codes)
-    if column.offsets is not None:
-        return [texts[start:end] for start, end in pairwise(column.offsets.tolist())]
-    return [None if code < 0 else text for code, text in zip(column.codes.tolist(), texts, strict=True)]
+    return [texts[start:end] for start, end in pairwise(column.offsets.tolist())]

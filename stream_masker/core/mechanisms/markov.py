@@ -1,31 +1,40 @@
-"""Mechanisms that replace each value by a draw from its row of a transition matrix: PRAM and the papers' baselines.
+"""Mechanisms that replace each value by a draw from its row of a transition matrix, whatever else the record has.
 
-They do not look at other values of the record. Arrays are masked element by element, and absent values stay absent. A
-value that the window does not have is never emitted unchanged: it becomes one of the window's values.
+The matrix of PRAM and of the papers' baselines is that of the window's values; a value that the window does not have
+becomes one of these. The matrix of the exponential mechanism (McSherry and Talwar 2007; related work in 2016 and 2017)
+is that of all concepts, of which rows are computed as they are needed. Arrays are masked element by element, and absent
+values stay absent.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from functools import cached_property, lru_cache
+from typing import Any, Literal
 
 import numpy as np
 
 from stream_masker.core.arrays import Float64Array, Float64Matrix, Int32Array, Int64Array, UInt64Matrix, located, ratio
 from stream_masker.core.batch import Batch, MaskedBatch
+from stream_masker.core.distance import Distance
 from stream_masker.core.kernels import Products, draw_products
 from stream_masker.core.mechanisms.base import Mechanism
+from stream_masker.core.mechanisms.noise_law import mask_classes
 from stream_masker.core.mechanisms.parameters import Parameters, parameter
 from stream_masker.core.random import Keys, WordLayout, draw_words, salts_of, uniforms
+from stream_masker.core.replacement import Candidates
 from stream_masker.core.risk.law import Channel, OutputClasses
 from stream_masker.core.statistics.counts import Counts
-from stream_masker.core.statistics.packing import pack_counts, read_model_field, unpack_counts
-from stream_masker.core.statistics.summary import Statistics
+from stream_masker.core.statistics.summary import Statistics, pack_counts, read_model_field, unpack_counts
+from stream_masker.core.table import table_of
 
 CHOICE_WORDS = WordLayout(width=2, first=6)
 """Two random words of each value: whether it stays, and what it becomes."""
+
+
+CACHE_BYTES = 256 << 20
+"""The memory for the weights of the candidates around values."""
 
 
 class DrawingMechanism(Mechanism):
@@ -116,9 +125,7 @@ class NaiveDistortion(MarkovMechanism):
     """
 
     name = "naive_distortion"
-    source = "2017: section 5, as a baseline"
     preserves = ("the set of values",)
-    guarantee = "masked values are independent of the originals: they reveal nothing but the set of values"
 
     def _matrix(self, values: Int32Array, counts: Int64Array, model: object) -> TransitionMatrix:
         return TransitionMatrix(values, np.zeros(values.size), np.ones((1, values.size)))
@@ -133,9 +140,7 @@ class ProbabilisticDistortion(MarkovMechanism):
     """
 
     name = "probabilistic_distortion"
-    source = "2017: section 5, as a baseline"
     preserves = ("marginals", "mean", "dispersion")
-    guarantee = "masked values are independent of the originals: they reveal only the window's frequencies"
 
     def _matrix(self, values: Int32Array, counts: Int64Array, model: object) -> TransitionMatrix:
         return TransitionMatrix(values, np.zeros(values.size), counts[None, :].astype(np.float64))
@@ -157,11 +162,82 @@ class Pram(MarkovMechanism):
     """
 
     name = "pram"
-    source = "2017: section 2; Kooiman and others 1997"
     preserves = ("marginals",)
-    guarantee = "that of the matrix: each masked value's original has known probabilities"
     parameters_type = PramParameters
 
     def _matrix(self, values: Int32Array, counts: Int64Array, model: object) -> TransitionMatrix:
         stay = np.full(values.size, self.parameters.retention)
         return TransitionMatrix(values, stay, counts[None, :].astype(np.float64))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExponentialParameters(Parameters):
+    """The exponential mechanism: replaces a value by a concept, with a probability that decreases with distance."""
+
+    epsilon: float = parameter(1.0, "The privacy budget of each value; in [0.000001, 1000].", ge=1e-6, le=1000)
+    candidates: Literal["all", "leaves"] = parameter(
+        "all",
+        "The allowed replacements: every concept of the taxonomy, also groups of codes such as chapters (`all`), or "
+        "`leaves` only.",
+    )
+
+
+class Exponential(DrawingMechanism):
+    """Replaces each value a by a concept c with a probability proportional to exp(−ε·sd(a, c) / 2).
+
+    The utility −sd(a, c) lies in [−1, 0], so replacing a by another value changes it by at most Δ = 1 for every c.
+    Hence, for any values a, a' of the taxonomy and any c, P(c | a) ≤ exp(ε)·P(c | a'): each value has ε-local
+    differential privacy. The ε of a record is the sum of those of its values. The mechanism does not hide whether a
+    value is absent, how many elements an array has, or that records have equal keys.
+
+    The probabilities depend only on the taxonomy, never on the window; the statistics serve drift and utility. Draws
+    are exact up to the rounding of float64 and of 53-bit random numbers.
+
+    Most concepts of a large taxonomy are far from any value, so a small ε gives masked values that are nearly uniform
+    over it. Among m concepts, those near a value only dominate the others from about ε = 2·ln(m).
+    """
+
+    name = "exponential"
+    preserves = ("meaning (for large ε)",)
+    parameters_type = ExponentialParameters
+    masks_are_observed = False
+
+    def _set_up(self) -> None:
+        given = self.parameters
+        self._drawers = tuple(
+            ExponentialDrawer(d, Candidates.of(d.taxonomy, given.candidates), given.epsilon) for d in self.distances
+        )
+
+    def attribute_channel(self, j: int, values: Int32Array, counts: Counts | None) -> Channel:
+        table, drawer = table_of(self.distances[j], values), self._drawers[j]
+        some, classes = mask_classes(table, drawer.candidates, values)
+        distances = table.levels[table.rows[np.ix_(table.index_of(values), some)]]
+        rows = np.exp(-0.5 * drawer.epsilon * distances) * drawer.candidates.by_class(table).weights[some]
+        return Channel(values, rows / rows.sum(axis=1, keepdims=True), classes)
+
+    def _prepare(self, statistics: Statistics) -> tuple[ExponentialDrawer, ...]:
+        return self._drawers
+
+
+class ExponentialDrawer:
+    """Draws a candidate by its weight exp(−ε·sd / 2). The weights around some values are kept."""
+
+    def __init__(self, distance: Distance, candidates: Candidates, epsilon: float) -> None:
+        """``epsilon``: ε of one value."""
+        self.distance, self.candidates, self.epsilon = distance, candidates, epsilon
+        self._positions = np.flatnonzero(candidates.weights).astype(np.int32)
+        self._sums = lru_cache(max(1, CACHE_BYTES // (8 * self._positions.size)))(self._cumulated)
+
+    def draw(self, codes: Int32Array, words: UInt64Matrix) -> Int32Array:
+        """Return (k,) int32: the new positions of k values; absent ones stay absent. ``words``: (k, …) random words."""
+        drawn, shares = codes.copy(), uniforms(words[:, 0])
+        for value in np.unique(codes[codes >= 0]).tolist():
+            rows, sums = np.flatnonzero(codes == value), self._sums(value)
+            place = np.searchsorted(sums, shares[rows] * sums[-1], side="right")
+            drawn[rows] = self._positions[np.minimum(place, sums.size - 1)]
+        return drawn
+
+    def _cumulated(self, value: int) -> Float64Array:
+        """Return the sums of the weights of all candidates up to each one."""
+        levels = self.distance.level_matrix(np.array([value], np.int32), self._positions)[0]
+        return np.cumsum(np.exp(-0.5 * self.epsilon * self.distance.levels)[levels])

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from stream_masker.core.arrays import Float64Array, Int32Array, Int64Array, UInt64Array, ratio
 from stream_masker.core.batch import Batch, Column, MaskedBatch, presence_patterns
-from stream_masker.core.distance import Distance
 from stream_masker.core.linkage import least_class
 from stream_masker.core.mechanisms.grouped import GroupMechanism, GroupParameters, GroupValues
 from stream_masker.core.mechanisms.parameters import parameter
 from stream_masker.core.random import ROUNDING_WORD, TIES, Keys, draw_words, uniforms
-from stream_masker.core.statistics.counts import Counts, SparseCounts
-from stream_masker.core.statistics.statistics import Marginal
 from stream_masker.core.statistics.summary import Statistics
-from stream_masker.core.table import least_total
-from stream_masker.errors import AnonymityError, StatisticsError, UnknownConceptError
+from stream_masker.errors import AnonymityError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,13 +32,13 @@ class Microaggregation(GroupMechanism):
     """Masks groups of k to 2k − 1 similar records by the mean of their group, so that masked records are k-anonymous.
 
     MDAV (``mdav``) forms the groups among the records that are masked together, by the S-distance (2013: equation 7)
-    with the variances of the calibration window, divided by its number of values. The mean is the least marginal value
-    of the group. The paper leaves ties open; here the records' random words break them.
+    with the variances of these records. The mean is the least marginal value of the group. The paper leaves ties open;
+    here the records' random words break them. The statistics serve the fewer records below, drift and utility.
 
     k-anonymity holds for scalars, and is verified on the masked records (AnonymityError). It counts the
     units of a batch, such as persons; without units it counts records. Only records with the same attributes form
-    groups, and absent values stay absent. Fewer than k units of these get the window's means, which reveal nothing
-    except which values are absent (counted as ``truncated``). Array elements form groups by themselves: an element
+    groups, and absent values stay absent. Fewer than k units of these get sMean of the window, which reveals nothing
+    except which values are absent. Array elements form groups by themselves: an element
     equals at least k − 1 others, but the combination of a record's elements, and their number, are not hidden.
 
     ``hybrid`` (2013: Algorithm 1) keeps the variance that means lose: each value becomes a random one among the values
@@ -53,12 +48,7 @@ class Microaggregation(GroupMechanism):
 
     name = "microaggregation"
     counts_units = True
-    source = "2013: sections 2.2 to 3.1"
     preserves = ("meaning", "mean", "with hybrid: dispersion within groups")
-    guarantee = (
-        "k-anonymity of scalars within a group, verified, but not of the masks of a person in several groups; "
-        "none with hybrid"
-    )
 
     parameters_type = MicroaggregationParameters
     parameters: MicroaggregationParameters
@@ -68,45 +58,26 @@ class Microaggregation(GroupMechanism):
         """The smallest number of records, or of their units, that can be masked together: k."""
         return self.parameters.k
 
-    def _mask(self, batch: Batch, keys: Keys, prepared: tuple[Float64Array, list[int]]) -> MaskedBatch:
-        (weights, means), k, hybrid = prepared, self.group_minimum, self.parameters.hybrid
+    def _mask(self, batch: Batch, keys: Keys, prepared: Statistics) -> MaskedBatch:
+        k, hybrid = self.group_minimum, self.parameters.hybrid
         words, codes = draw_words(keys, batch), [column.codes.copy() for column in batch.columns]
-        truncated, every = [0] * len(codes), np.arange(batch.size) if batch.units is None else batch.units
+        every = np.arange(batch.size) if batch.units is None else batch.units
         for rows, columns in _comparable(batch):
             order, units = words[columns[0]][rows, ROUNDING_WORD], every[batch.columns[columns[0]].owners[rows]]
             if len(np.unique(units)) < k:
                 for j in columns:
-                    codes[j][rows] = means[j]
-                    truncated[j] += rows.size
+                    codes[j][rows] = self.distances[j].taxonomy.position(prepared.mean[self.attributes[j]])
                 continue
             values = [GroupValues.of(codes[j][rows], self.distances[j]) for j in columns]
-            groups = mdav(values, weights[columns], order, units, k)
+            variances = np.array([marginality_variance(each) for each in values])
+            groups = mdav(values, ratio(np.ones(len(values)), variances), order, units, k)
             for j, value in zip(columns, values, strict=True):
                 near = near_values(value, groups, uniforms(words[j][rows, TIES])) if hybrid else None
                 codes[j][rows] = group_means(value, groups, order) if near is None else near
             masked = Batch(rows.size, tuple(Column(codes[j][rows]) for j in columns), units=units)
             if not hybrid and least_class(masked) < k:
                 raise AnonymityError(f"masked records are not {k}-anonymous and are withheld")
-        return self._masked(batch, codes, truncated)
-
-    def _model(self, counts: Counts, statistics: Statistics) -> Mapping[str, Any]:
-        """Return each attribute's mean, and its variance over the number of values (2013: equations 3 and 5)."""
-        model = {}
-        for name, values, d in zip(self.attributes, counts.values, self.distances, strict=True):
-            mean, variance = mean_and_variance(values, d)
-            model[name] = {"mean": d.taxonomy.ids[mean], "variance": variance / values.rows}
-        return {"marginality": model}
-
-    def _prepare(self, statistics: Statistics) -> tuple[Float64Array, list[int]]:
-        """Return the weight of each attribute in the S-distance, 1 / variance (2013: equation 7), 0 for a constant one;
-        and its mean over the window, a position."""
-        try:
-            found = [statistics.model["marginality"][name] for name in self.attributes]
-            means = [d.taxonomy.position(each["mean"]) for d, each in zip(self.distances, found, strict=True)]
-            variances = np.array([each["variance"] for each in found], np.float64)
-        except (KeyError, TypeError, ValueError, UnknownConceptError):
-            raise StatisticsError("the statistics have no valid marginalities of these attributes") from None
-        return ratio(np.ones(len(means)), variances), means
+        return self._masked(batch, codes)
 
 
 def _comparable(batch: Batch) -> Iterator[tuple[Int64Array, list[int]]]:
@@ -192,12 +163,7 @@ def _mean_of(values: GroupValues, records: Int64Array) -> int:
     return int(np.round(totals, 9).argmin())
 
 
-def mean_and_variance(counts: SparseCounts, d: Distance) -> tuple[int, float]:
-    """Return the position of the least marginal value (2013: equation 3), and the variance Σ m(xⱼ) / n (equation 5).
-
-    Ties, which the paper does not resolve: the smallest depth, then the smallest id. Like marginalities, the variance
-    grows with the number n of values. Raises StatisticsError without values. ``counts``: of each value.
-    """
-    sample = Marginal.of(counts, d)
-    mean = least_total(sample.positions, sample.sums, d.taxonomy)
-    return mean, float(counts.counts @ sample.sums) / counts.rows
+def marginality_variance(values: GroupValues) -> float:
+    """Return the variance Σ m(xⱼ) / n of n values with the marginalities m(xⱼ) = Σ d(xⱼ, xₗ) (2013: equations 2, 5)."""
+    counts = np.bincount(values.rows)
+    return float(counts @ values.distances @ counts) / values.rows.size

@@ -69,13 +69,7 @@ class RankSwapping(GroupMechanism):
     """
 
     name = "rank_swapping"
-    source = "2019: algorithms 1 to 3"
-    takes = "any number of nominal ones; at least two with multivariate"
     preserves = ("meaning", "mean", "dispersion", "marginals", "granularity", "correlation (multivariate)")
-    guarantee = (
-        "of two swapped values, one is among the k nearest of the other; record linkage finds 0.11 to 0.15 "
-        "of real records for k = 10, more than the 1/k that 2019 states for multivariate"
-    )
 
     parameters_type = RankSwappingParameters
     parameters: RankSwappingParameters

@@ -20,8 +20,7 @@ from stream_masker.core.arrays import (
 from stream_masker.core.mechanisms.markov import MarkovMechanism, TransitionMatrix
 from stream_masker.core.mechanisms.parameters import Parameters, parameter
 from stream_masker.core.statistics.counts import Counts
-from stream_masker.core.statistics.packing import pack_array, read_model_field, unpack_array
-from stream_masker.core.statistics.summary import Statistics
+from stream_masker.core.statistics.summary import Statistics, pack_array, read_model_field, unpack_array
 from stream_masker.errors import ParameterError, StatisticsError
 
 MAX_PARTITIONED_VALUES = 50
@@ -84,10 +83,7 @@ class Vicus(MarkovMechanism):
     """
 
     name = "vicus"
-    source = "2012: sections 2 and 3"
-    takes = "two or more nominal ones, of at most 50 values each"
     preserves: ClassVar[tuple[str, ...]] = ("similarity by co-occurrence", "more association than Random")
-    guarantee = "none in a strict sense: every value is a possible original, with known probabilities"
     parameters_type = PartitionParameters
 
     def _set_up(self) -> None:
@@ -134,7 +130,6 @@ class RandomTransitions(Vicus):
     """
 
     name = "random"
-    source = "2012: section 3.1.1, as a baseline of VICUS"
     preserves = ("the set of values",)
 
     def _weights(self, keep: Float64Array, together: BoolArray) -> Float64Array:
@@ -156,28 +151,27 @@ class ValueGraph:
       keeps parallel edges and therefore the degrees. The paper does not say so, but its Table 2 requires it.
     * Sij = c1·S'ij + c2·S''ij (equation 1).
 
-    * ``values``: for each attribute, (v,) int64 positions of its values, ascending. ``blocks``: their vertices.
+    * ``blocks``: the vertices of each attribute, in the order of the positions of its values.
     * ``edges``: (n, n) float64, a: the number of edges between two vertices.
     """
 
-    values: tuple[Int64Array, ...]
     blocks: tuple[slice, ...]
     edges: Float64Matrix
 
     @classmethod
     def of(cls, counts: Counts, sizes: Sequence[int], *, multigraph: bool) -> ValueGraph:
         """Build the graph from the counts of a window; ``sizes``: the number of concepts of each taxonomy."""
-        values = tuple(column.keys for column in counts.values)
+        values = [column.keys for column in counts.values]
         firsts = offsets_from_lengths(np.array([len(found) for found in values])).tolist()
         edges = np.zeros((firsts[-1], firsts[-1]))
         for (i, j), pair in counts.pairs.items():
             a, b = np.divmod(pair.keys, sizes[j])
             u, w = firsts[i] + np.searchsorted(values[i], a), firsts[j] + np.searchsorted(values[j], b)
             edges[u, w] = edges[w, u] = pair.counts if multigraph else 1.0
-        return cls(values, tuple(map(slice, firsts[:-1], firsts[1:])), edges)
+        return cls(tuple(map(slice, firsts[:-1], firsts[1:])), edges)
 
     def similarities(self, *, threshold: float, c1: float) -> list[Float64Matrix]:
-        """S: for each attribute (v, v) float64, in the order of ``values``. c2 is 1 − ``c1``."""
+        """S: for each attribute (v, v) float64, in the order of its positions. c2 is 1 − ``c1``."""
         first = self.direct()
         return [c1 * s1 + (1.0 - c1) * s2 for s1, s2 in zip(first, self.transitive(first, threshold), strict=True)]
 

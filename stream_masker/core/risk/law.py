@@ -1,24 +1,24 @@
 """The law of the window's records and of their masks, from which every figure of the risk follows.
 
 * ``Channel``: P(a* | a) of one attribute. Mechanisms compute it, or estimate it from random groups of records.
-* ``Tuples``: the law of records with values of two attributes. ``MaskLaw``: P(masks | record) of these.
+* ``Tuples``: the law of records with values of two attributes. ``Likelihoods``: P(masks | record) of these.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_masker.core.arrays import Float64Array, Float64Matrix, Int32Array, Int64Array, offsets_from_lengths, ratio
+from stream_masker.core.arrays import Float64Array, Float64Matrix, Int32Array, Int64Array, offsets_from_lengths
 from stream_masker.core.batch import ABSENT, Batch, Column, MaskedBatch
 from stream_masker.core.distance import Distance
 from stream_masker.core.random import Keys, PositionKeys
-from stream_masker.core.statistics.counts import Counts, SparseCounts, combine, count_batch, marginals
+from stream_masker.core.statistics.counts import Counts, SparseCounts
 
 SECRET = b"random words of an assessment"
 """The secret of the random words of an assessment. It needs no protection: these masks are never published."""
@@ -34,35 +34,22 @@ def hoeffding_bound(draws: float, error: float = 0.05) -> float:
 class OutputClasses:
     """K classes of the m concepts of a taxonomy that tell an attacker the same as masks.
 
-    The columns P(c | a) of concepts of a class are proportional. Merging them leaves all figures exact, and reduces a
-    taxonomy of 100,000 concepts to a few thousand classes.
+    Every value becomes all concepts of a class with the same probability. Merging them leaves all figures exact, and
+    reduces a taxonomy of 100,000 concepts to a few thousand classes.
 
     * ``class_of``: (m,) int32, the class of each concept; −1 for a concept that is never a mask.
-    * ``weights``: (m,) float64, the weight of each concept within its class; 0 for concepts outside the candidates.
-    * ``totals``: (K,) float64, the sum of the weights of each class; 0 for a class that only an original can be.
     * ``representatives``: (K,) int32, the position of one concept of each class.
     """
 
     class_of: Int32Array
-    weights: Float64Array
-    totals: Float64Array
     representatives: Int32Array
 
     @classmethod
     def of_values(cls, values: NDArray[np.integer], size: int) -> OutputClasses:
         """Return a class for each of some values of a taxonomy with ``size`` concepts, in their order."""
-        class_of, weights = np.full(size, -1, np.int32), np.zeros(size)
-        class_of[values], weights[values] = np.arange(values.size, dtype=np.int32), 1.0
-        return cls(class_of, weights, np.ones(values.size), values.astype(np.int32))
-
-    def spread(self, row: Float64Array) -> dict[int, float]:
-        """Return the positive probability of each concept, by position, from the (K,) probabilities of the classes."""
-        reached = np.flatnonzero(self.class_of >= 0)
-        classes = self.class_of[reached]
-        totals = self.totals[classes]
-        probabilities = row[classes] * np.where(totals > 0.0, ratio(self.weights[reached], totals), 1.0)
-        kept = probabilities > 0.0
-        return dict(zip(reached[kept].tolist(), probabilities[kept].tolist(), strict=True))
+        class_of = np.full(size, -1, np.int32)
+        class_of[values] = np.arange(values.size)
+        return cls(class_of, values.astype(np.int32))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,7 +57,7 @@ class Channel:
     """P(a* | a) of n values of one attribute, over K classes of masked values. Immutable.
 
     * ``values``: (n,) int32, positions without repetition. ``rows``: (n, K) float64; each row sums to 1.
-    * ``classes``: the classes. P(c | a) is an entry of a row, divided among the concepts of the class by their weights.
+    * ``classes``: the classes. P(c | a) is an entry of a row, divided equally among the concepts of the class.
     * ``bound``: 0 if the rows are exact. Otherwise, with confidence 0.95, no average of them over the values of the
       window differs from its true value by more than this.
     """
@@ -159,27 +146,26 @@ class Tuples:
         return dict(zip(self.attributes, (Column(scalars.positions[drawn]), elements), strict=True))
 
 
-class MaskLaw(Protocol):
-    """The probability of masks given the original values of a record."""
-
-    def likelihoods(self, masked: Sequence[tuple[int, int]]) -> Float64Matrix:
-        """Return (n, t) float64: the probability of n pairs of masks, positions in the order of ``Tuples.attributes``,
-        given each of the tuples, up to a common factor."""
+Likelihoods: TypeAlias = Callable[[Sequence[tuple[int, int]]], Float64Matrix]
+"""The law of masks given the values of a record: from n pairs of masks, as positions in the order of
+``Tuples.attributes``, to (n, t) float64, the probability of each pair given each of the tuples, up to a common factor.
+"""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class IndependentMasks:
-    """Masks that depend on the value of their own attribute alone; ``channels``: of all values of both attributes."""
+def independent_masks(tuples: Tuples, channels: tuple[Channel, Channel]) -> Likelihoods:
+    """Return the law of masks that depend on the value of their own attribute alone.
 
-    tuples: Tuples
-    channels: tuple[Channel, ...]
+    ``channels``: of all values of both attributes.
+    """
 
-    def likelihoods(self, masked: Sequence[tuple[int, int]]) -> Float64Matrix:
-        result = np.ones((len(masked), self.tuples.prior.size))
-        for side, channel, positions in zip(self.tuples.sides, self.channels, np.array(masked).T, strict=True):
+    def likelihoods(masked: Sequence[tuple[int, int]]) -> Float64Matrix:
+        result = np.ones((len(masked), tuples.prior.size))
+        for side, channel, positions in zip(tuples.sides, channels, np.array(masked).T, strict=True):
             rows = np.searchsorted(channel.values, side.positions)[side.index]
             result *= channel.rows[rows, channel.classes.class_of[positions][:, None]]
         return result
+
+    return likelihoods
 
 
 class Assessed(Protocol):
@@ -192,7 +178,7 @@ class Assessed(Protocol):
 
     def attribute_channel(self, j: int, values: Int32Array, counts: Counts | None) -> Channel: ...
 
-    def mask_law(self, tuples: Tuples, channels: tuple[Channel, ...], counts: Counts) -> MaskLaw | None: ...
+    def mask_law(self, tuples: Tuples, channels: tuple[Channel, Channel], counts: Counts) -> Likelihoods | None: ...
 
     def mask_batch(self, batch: Batch, keys: Keys) -> MaskedBatch: ...
 
@@ -206,43 +192,3 @@ def masked_columns(masker: Assessed, columns: Mapping[int, Column], number: int 
     absent = Column(np.full(size, ABSENT, np.int32))
     whole = tuple(columns.get(j, absent) for j in range(len(masker.attributes)))
     return masker.mask_batch(Batch(size, whole), PositionKeys(SECRET, "", number, np.arange(size))).columns
-
-
-EXPECTED_RECORDS = 20_000
-"""The greatest number of records that ``expected_masks`` draws."""
-
-
-def expected_masks(masker: Assessed, counts: Counts, sizes: Sequence[int]) -> Counts | None:
-    """Return the counts of masks of random records of the window; None for masks of groups, or given a context, and
-    for three or more attributes if masks depend on which ones are missing.
-
-    Records are drawn for each pair of attributes, and for the values without the attribute that they mostly occur with;
-    as many as the window has, or fewer.
-    """
-    if masker.needs_group or counts.contexts or (masker.needs_patterns and len(sizes) > 2):
-        return None
-    share, pairs, alone = min(1.0, EXPECTED_RECORDS / counts.records), dict(counts.pairs), list(counts.values)
-    made: list[list[SparseCounts]] = [[] for _ in alone]
-    for both in sorted(pairs, key=lambda each: -pairs[each].rows):
-        if rows := pairs[both].rows:
-            tuples = Tuples.of(counts, both, sizes)
-            drawn = tuples.draw(max(1, round(share * rows / tuples.mean_length)))
-            masks = _counted_masks(masker, drawn, sizes)
-            for j, paired in zip(both, marginals(pairs[both], sizes[both[1]]), strict=True):
-                if not made[j]:
-                    made[j].append(masks.values[j])
-                    alone[j] = combine([alone[j], SparseCounts(paired.keys, -paired.counts)])
-            pairs[both] = masks.pairs[both]
-    for j, column in enumerate(alone):
-        if column.rows:
-            size = max(1, round(share * column.rows))
-            codes = np.random.default_rng(j).choice(column.keys, size, p=column.counts / column.rows).astype(np.int32)
-            drawn = {j: Column(codes, np.arange(size + 1) if j in counts.lengths else None)}
-            made[j].append(_counted_masks(masker, drawn, sizes).values[j])
-    return Counts(round(share * counts.records), tuple(map(combine, made)), pairs)
-
-
-def _counted_masks(masker: Assessed, columns: Mapping[int, Column], sizes: Sequence[int]) -> Counts:
-    """Return the counts of the masks of records, see ``masked_columns``."""
-    masks = masked_columns(masker, columns)
-    return count_batch(Batch(masks[0].lengths.size, masks), sizes)

@@ -22,10 +22,17 @@ import numpy as np
 
 from stream_masker.core.arrays import Float64Array, Float64Matrix, Int32Array, Int64Array, ratio
 from stream_masker.core.ontology.taxonomy import Taxonomy
-from stream_masker.core.risk.law import Assessed, Channel, MaskLaw, Tuples, hoeffding_bound, masked_columns, value_law
+from stream_masker.core.risk.law import (
+    Assessed,
+    Channel,
+    Likelihoods,
+    Tuples,
+    hoeffding_bound,
+    masked_columns,
+    value_law,
+)
 from stream_masker.core.risk.sensitive import present_groups
 from stream_masker.core.statistics.counts import Counts
-from stream_masker.errors import StatisticsError
 
 LEVELS = {"chapter": 2, "block": 3}
 """The levels by name: the depth of their concepts. The names are those of ICD."""
@@ -39,13 +46,6 @@ CERTAIN = 0.9
 
 ROUNDING = 1e-6
 """By how much a posterior may exceed them and still count as equal: models are stored with seven digits."""
-
-MIN_CHANGED = 0.05
-"""The share of values that masking must change, in units of the share that independent draws would change."""
-
-MIN_DOUBT, MAX_DETERMINED = 1e-5, 0.5
-"""The probability of other originals, averaged over a value's masks, below which they determine the value; and the
-largest share of an attribute's changed values, without its most frequent one, that masks may determine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +194,7 @@ def assess(source: Assessed, counts: Counts, *, draws: int) -> Risk:
 
 
 def _of_pair(
-    source: Assessed, tuples: Tuples, law: MaskLaw, own: Channel, draws: int
+    source: Assessed, tuples: Tuples, law: Likelihoods, own: Channel, draws: int
 ) -> tuple[dict[str, Disclosure], float]:
     """Return what all masks of random records tell of the scalar and of a random element, by attribute; and the share
     of records of which no value is changed. ``own``: the channel of the scalar."""
@@ -220,14 +220,14 @@ def _of_pair(
 
 
 def _posterior(
-    tuples: Tuples, law: MaskLaw, scalar: int, elements: Int32Array, chosen: int, seen: Float64Array
+    tuples: Tuples, law: Likelihoods, scalar: int, elements: Int32Array, chosen: int, seen: Float64Array
 ) -> tuple[Float64Array, Float64Array]:
     """Return the posterior of the scalar, and of the element with the index ``chosen``.
 
     ``scalar``, ``elements``: their masks. ``seen``: P(the scalar's mask | a) of each scalar a.
     """
     a, b = tuples.sides
-    likelihoods = law.likelihoods([(scalar, element) for element in elements.tolist()])
+    likelihoods = law([(scalar, element) for element in elements.tolist()])
     joint = tuples.prior / a.share[a.index] * likelihoods
     chances = np.add.reduceat(joint, np.searchsorted(a.index, np.arange(a.share.size)), axis=1)
     posterior: Float64Array = a.share
@@ -236,41 +236,3 @@ def _posterior(
         posterior = posterior / posterior.sum()
     together = posterior[a.index] * ratio(joint[chosen], chances[chosen][a.index])
     return posterior, np.asarray(np.bincount(b.index, together, b.share.size), np.float64)
-
-
-def required_change(prior: Float64Array) -> float:
-    """Return the share of values that must change: ``MIN_CHANGED`` · (1 − Σ p²).
-
-    1 − Σ p² is the share that changes if each value is replaced by an independent draw from the window. A window that
-    consists mostly of one value can thus be masked, although no mechanism can change it much without distorting it.
-    """
-    return MIN_CHANGED * (1.0 - float((prior**2).sum()))
-
-
-def check_masking(name: str, channel: Channel, prior: Float64Array) -> None:
-    """Raise StatisticsError if masking changes too few values of an attribute, or masks determine too many.
-
-    The values other than the most frequent one are checked on their own: a window that is full of one value, by
-    accident or on purpose, has little variance, so that noise would leave the other records as they are. An attribute
-    with a single value is not checked: an attacker knows it without masks.
-
-    ``prior``: (n,) the share of each of the channel's values.
-    """
-    if prior.size < 2:
-        return
-    joint, others = prior[:, None] * channel.rows, np.arange(prior.size) != prior.argmax()
-    changed, apart = prior * (1.0 - channel.unchanged), f"{name}, apart from its most frequent value"
-    for which, some in ((name, others | True), (apart, others)):
-        share, required = changed[some].sum() / prior[some].sum(), required_change(prior[some] / prior[some].sum())
-        if share < required:
-            raise StatisticsError(
-                f"{which}: masking would change {share:.2%} of the values of the window, and must change at least "
-                f"{required:.2%}: increase the noise"
-            )
-    right = (joint * (joint / np.maximum(joint.sum(axis=0), np.finfo(np.float64).tiny))).sum(axis=1)
-    determined = others & (right > (1.0 - MIN_DOUBT) * prior)
-    if changed[determined].sum() > MAX_DETERMINED * changed[others].sum():
-        raise StatisticsError(
-            f"{apart}: more than {MAX_DETERMINED:.0%} of the values that masking changes become masks with a single "
-            "possible original; use other candidates, another matrix or another mechanism"
-        )

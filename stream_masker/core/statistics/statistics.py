@@ -20,11 +20,10 @@ from functools import cached_property
 
 import numpy as np
 
-from stream_masker.core.arrays import BoolArray, Float64Array, Int32Array, Int64Array, Levels
+from stream_masker.core.arrays import Float64Array, Int32Array, Int64Array, Levels
 from stream_masker.core.distance import ConceptsLike, Distance
 from stream_masker.core.statistics.counts import Counts, SparseCounts, count_keys, count_rows, marginals, same_counts
-from stream_masker.core.statistics.packing import pack_observed, unpack_observed
-from stream_masker.core.statistics.summary import Statistics
+from stream_masker.core.statistics.summary import Statistics, pack_observed, unpack_observed
 from stream_masker.core.table import DistanceTable, least_total, table_of
 from stream_masker.core.validation import require_type
 from stream_masker.errors import ParameterError, StatisticsError
@@ -213,13 +212,11 @@ def compute_statistics(
     * ``previous``: the statistics before, whose observed concepts remain observed.
 
     Raises StatisticsError if an attribute has no value (such statistics cannot mask anything) or if ``previous`` has
-    other attributes or taxonomies, and ParameterError if the arguments have different lengths.
+    other attributes or taxonomies.
     """
     names = tuple(attributes)
-    if not len(names) == len(distances) == len(counts.values):
-        raise ParameterError(
-            f"there are counts of {len(counts.values)} attributes, {len(names)} names and {len(distances)} distances"
-        )
+    if previous is not None and previous.attributes != names:
+        raise StatisticsError(f"the previous statistics have the attributes {previous.attributes}, not {names}")
     if without := [name for name, column in zip(names, counts.values, strict=True) if not column.keys.size]:
         raise StatisticsError(f"no record of the window has a value of {', '.join(without)}")
     columns = dict(zip(names, _marginals(counts.values, distances), strict=True))
@@ -227,7 +224,9 @@ def compute_statistics(
     covariance, projection = nearest_psd(covariance)
     observed = {}
     for name, m in columns.items():
-        concepts = _observed_before(previous, name, len(m.d.taxonomy))
+        concepts = np.zeros(len(m.d.taxonomy), np.bool_)
+        if previous is not None:
+            concepts = unpack_observed(previous.observed[name], concepts.size)
         concepts[m.positions] = True
         observed[name] = pack_observed(concepts)
     shown = {name: counts.events.get((j,), counts.values[j]) for j, name in enumerate(names)}
@@ -253,14 +252,6 @@ def _marginals(columns: Sequence[SparseCounts], distances: Sequence[Distance]) -
     keys = {d: [column.keys for column, other in zip(columns, distances, strict=True) if other == d] for d in distances}
     tables = {d: table_of(d, np.concatenate(own)) for d, own in keys.items()}
     return [Marginal(column, tables[d]) for column, d in zip(columns, distances, strict=True)]
-
-
-def _observed_before(previous: Statistics | None, name: str, size: int) -> BoolArray:
-    if previous is None:
-        return np.zeros(size, np.bool_)
-    if name not in previous.observed:
-        raise StatisticsError(f"the previous statistics do not have the attribute {name}")
-    return unpack_observed(previous.observed[name], size)
 
 
 def _matrices(counts: Counts, columns: Sequence[Marginal]) -> tuple[Float64Array, Float64Array]:

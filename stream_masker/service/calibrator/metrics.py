@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from itertools import combinations
 from typing import Final
 
-from stream_masker.core.statistics.drift import VERDICTS, Drift
+from stream_masker.core.statistics.drift import VERDICTS, Drift, Utility
 from stream_masker.core.statistics.summary import Statistics
-from stream_masker.core.statistics.utility import Utility
 from stream_masker.pipeline.messages import Taxonomies
 from stream_masker.pipeline.risk import VersionRisk
 from stream_masker.pipeline.seal import RefusalCause

@@ -9,7 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from stream_masker.core.context import Context
-from stream_masker.core.mechanisms.noise.semantic import noise_defaults
+from stream_masker.core.mechanisms.semantic_noise import noise_defaults
 from stream_masker.core.ontology import ConceptMap, Ontology, Taxonomy
 from stream_masker.core.ontology.concepts import read_mapping
 from stream_masker.core.ontology.formats import NAMED

@@ -152,7 +152,6 @@ IN_PYTHON = {"hybrid", "c1", "multigraph", "part_size", "threshold"}
 """Parameters of the papers' experiments, which are given in Python only."""
 
 Certainty: TypeAlias = Annotated[float, Field(ge=0.01, le=1)]
-Epsilon: TypeAlias = Annotated[float, Field(ge=1e-6, le=1_000)]
 
 
 class SensitiveGroup(Section):
@@ -166,7 +165,6 @@ class SensitiveGroup(Section):
 
 TYPES: Mapping[str, Any] = {
     "distance": Literal[tuple(DISTANCES)],
-    "epsilon": Epsilon | dict[NameText, Epsilon],
     "sensitive": dict[NameText, Certainty | SensitiveGroup],
     "context": dict[FieldPath, Annotated[tuple[NonEmptyText, ...] | tuple[float, ...], Field(min_length=1)]],
 }

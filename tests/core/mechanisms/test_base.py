@@ -49,7 +49,6 @@ def calibrated():
         ("semantic_transport", {"sensitive": {"mine": 0.3}}, "give its limit and its roots"),
         ("semantic_transport", {"context": {"one": ["F", "M"]}}, "is masked"),
         ("exponential", {"epsilon": 0}, "from 1e-06 to 1000"),
-        ("exponential", {"epsilon": {"one": 1.0}}, "one for each"),
         *(("pram", {"retention": retention}, r"from 0 to 0\.999") for retention in (1.0, -0.1, "much")),
         ("rank_swapping", {"k": 1}, "of 2 or more"),
         ("rank_swapping", {"algorithm": "4"}, "use fixed or dynamic or multivariate"),

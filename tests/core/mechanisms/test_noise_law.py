@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from support.channels import channel
 from support.chi_squares import assert_drawn_from
 from support.learning import trained
 
 from stream_masker.core.mechanisms import SemanticNoise
-from stream_masker.core.mechanisms.noise.law import SCALES, NoiseLaw, noise_cells
+from stream_masker.core.mechanisms.noise_law import SCALES, NoiseLaw, noise_cells
 from stream_masker.core.ontology import Ontology
 from stream_masker.core.risk.law import Tuples, value_law
 
@@ -38,7 +39,7 @@ def test_every_rule_agrees_with_what_is_drawn(reference, rule):
     value = TAU.ids[9]
     partners = [b for a, b in rows_of(noise) if a == value]
     drawn = [{"a": value, "b": partners[k]} for k in np.random.default_rng(3).integers(0, len(partners), DRAWS)]
-    assert_drawn_from(noise.channel("a", value), [m["a"] for m in noise.mask_many(drawn, keys=KEYS)])
+    assert_drawn_from(channel(noise, "a", value), [m["a"] for m in noise.mask_many(drawn, keys=KEYS)])
 
 
 def rows_of(noise) -> list[tuple[str, str]]:
@@ -70,9 +71,7 @@ def test_the_masks_of_a_pair_agree_with_what_is_drawn(correlated, reference, rul
     record = {"a": TAU.ids[tuples.codes[0][5]], "b": TAU.ids[tuples.codes[1][5]]}
     masked = noise.mask_many([record] * DRAWS, keys=KEYS)
     representatives = [np.unique(channel.classes.class_of, return_index=True)[1] for channel in channels]
-    likelihoods = {
-        (a, b): law.likelihoods([(int(a), int(b))])[0] for a in representatives[0] for b in representatives[1]
-    }
+    likelihoods = {(a, b): law([(int(a), int(b))])[0] for a in representatives[0] for b in representatives[1]}
     np.testing.assert_allclose(sum(likelihoods.values()), 1.0, atol=1e-6)
     classes = [channel.classes.class_of for channel in channels]
     expected = {f"{classes[0][a]} {classes[1][b]}": float(p[5]) for (a, b), p in likelihoods.items()}

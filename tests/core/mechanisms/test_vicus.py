@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from support.channels import channel
 from support.learning import trained
 from support.nominal import BANK, flat_taxonomies
 
 from stream_masker.core.mechanisms import RandomTransitions, Vicus
-from stream_masker.core.statistics.packing import pack_array
+from stream_masker.core.statistics.summary import pack_array
 from stream_masker.errors import StatisticsError
 
 SEED = b"a seed.........."
@@ -25,7 +26,7 @@ def test_more_than_50_values_are_refused_with_the_reason(kind):
     with pytest.raises(StatisticsError, match=r"a has 51 values in the window, .* at most 50: .*hardly any"):
         made(kind, records, flat_taxonomies(records))
     fewer = [record for record in records if record["a"] != "v7"]
-    assert len(made(kind, fewer, flat_taxonomies(records)).channel("a", "v0")) == 50
+    assert len(channel(made(kind, fewer, flat_taxonomies(records)), "a", "v0")) == 50
 
 
 def broken_models():

@@ -65,7 +65,7 @@ class Masked:
             return tuples.codes, lambda masked: likelihoods(np.array(masked).T)
         values = [np.unique(c.codes).astype(np.int32) for c in self.batch.columns]
         channels = tuple(self.made.attribute_channel(j, values[j], self.counts) for j in (0, 1))
-        return tuples.codes, self.made.mask_law(tuples, channels, self.counts).likelihoods
+        return tuples.codes, self.made.mask_law(tuples, channels, self.counts)
 
 
 @cache

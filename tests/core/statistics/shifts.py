@@ -13,12 +13,11 @@ from support.real_codes import as_batch, in_force, real_pairs
 from stream_masker import SemanticNoise
 from stream_masker.core.batch import Batch
 from stream_masker.core.distance import WuPalmer
+from stream_masker.core.mechanisms.expected import expected_masks
 from stream_masker.core.random import PositionKeys
-from stream_masker.core.risk.law import expected_masks
 from stream_masker.core.statistics import Statistics, compute_statistics, count_batch
 from stream_masker.core.statistics.counts import Counts
-from stream_masker.core.statistics.drift import Drift, drift_between
-from stream_masker.core.statistics.utility import Utility, utility
+from stream_masker.core.statistics.drift import Drift, Utility, drift_between, utility
 
 Codes = NDArray[np.int32]
 Shift = Callable[[Codes, np.random.Generator], Codes]
@@ -59,7 +58,7 @@ def masked_utility(before: Codes, now: Codes, *, alpha: float = 1.0) -> Utility:
     )
     original = calibrator.compute(counts, version=2)
     masks = count_batch(Batch(batch.size, masked.columns), [len(distance().taxonomy)] * 2)
-    made = expected_masks(calibrator.with_statistics(original, counts), counts, [len(distance().taxonomy)] * 2)
+    made = expected_masks(calibrator.with_statistics(original, counts), counts)
     after, expected = (compute_statistics(each, NAMES, [distance()] * 2, version=2) for each in (masks, made))
     return utility(original, after, masked.distortions, 1.0, [distance()] * 2, expected=expected, counts=masks)
 

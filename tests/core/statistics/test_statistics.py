@@ -20,7 +20,7 @@ from stream_masker.core.statistics import (
     semantic_variance,
     unpack_observed,
 )
-from stream_masker.core.statistics.packing import pack_observed
+from stream_masker.core.statistics.summary import pack_observed
 from stream_masker.errors import ParameterError, StatisticsError, UnknownConceptError
 
 FLAT = Ontology.from_edges([(c, "root") for c in "wxyz"]).taxonomy()
@@ -120,7 +120,7 @@ def test_observed_concepts_stay_observed():
 def test_windows_without_values_and_other_previous_statistics_are_refused():
     with pytest.raises(StatisticsError, match="value of q"):
         statistics(["a1", "a2"], [None, None])
-    with pytest.raises(StatisticsError, match="attribute q"):
+    with pytest.raises(StatisticsError, match="previous statistics have"):
         statistics(A, B, previous=statistics(A))
     wide = Ontology.from_edges([*LINKS, *((f"c{k}", "r") for k in range(20))]).taxonomy()
     with pytest.raises(StatisticsError, match="unexpected size"):

@@ -9,9 +9,9 @@ from support.learning import trained
 from stream_masker import SemanticNoise, SemanticTransport
 from stream_masker.core.batch import Batch, Column, Distortion
 from stream_masker.core.distance import WuPalmer
+from stream_masker.core.mechanisms.expected import expected_masks
 from stream_masker.core.ontology import Ontology
 from stream_masker.core.random import PositionKeys
-from stream_masker.core.risk.law import expected_masks
 from stream_masker.core.statistics import (
     compute_statistics,
     count_batch,
@@ -20,7 +20,7 @@ from stream_masker.core.statistics import (
     semantic_mean,
     semantic_variance,
 )
-from stream_masker.core.statistics.utility import utility
+from stream_masker.core.statistics.drift import utility
 from stream_masker.errors import StatisticsError
 
 LINKS = [("a", "r"), ("b", "r"), ("a1", "a"), ("a2", "a"), ("b1", "b"), ("b2", "b")]
@@ -46,7 +46,6 @@ ORIGINAL, MASKED = statistics(A, B), statistics(MASKED_A, MASKED_B)
 def test_metrics_of_an_attribute():
     measures = utility(ORIGINAL, MASKED, DISTORTIONS, 0.3, [D, D]).attributes["p"]
     assert measures.mean_distance == D(semantic_mean(MASKED_A, D), semantic_mean(A, D)) > 0
-    assert measures.variance == semantic_variance(MASKED_A, D)
     assert measures.variance_error == abs(semantic_variance(MASKED_A, D) - 1.3 * semantic_variance(A, D)) > 0
     assert measures.rmse_actual == pytest.approx(0.4)
     assert measures.rmse_target == pytest.approx(0.3)
@@ -57,11 +56,9 @@ def test_metrics_of_a_pair(levels):
     """The covariance of different noise levels grows by their geometric mean."""
     measures = utility(ORIGINAL, MASKED, DISTORTIONS, levels, [D, D]).pairs["p", "q"]
     before, after = distance_covariance(A, D, B, D), distance_covariance(MASKED_A, D, MASKED_B, D)
-    assert measures.covariance == pytest.approx(after)
     growth = math.sqrt((1 + levels["p"]) * (1 + levels["q"]))
     assert measures.covariance_error == pytest.approx(abs(after - growth * before))
     correlation = distance_correlation(MASKED_A, D, MASKED_B, D)
-    assert measures.correlation == pytest.approx(correlation)
     assert measures.correlation_error == pytest.approx(abs(correlation - distance_correlation(A, D, B, D)))
 
 
@@ -92,7 +89,7 @@ def test_masks_are_as_expected_with_lists_and_missing_values(names):
     counts = count_batch(batch, sizes)
     noise = noise.with_statistics(noise.compute(counts, version=1), counts)
     masked = noise.mask_batch(batch, PositionKeys(b"a secret of a worker", "t", 0, np.arange(batch.size)))
-    masks, expected = count_batch(Batch(batch.size, masked.columns), sizes), expected_masks(noise, counts, sizes)
+    masks, expected = count_batch(Batch(batch.size, masked.columns), sizes), expected_masks(noise, counts)
     after, made = (compute_statistics(each, names, noise.distances, version=2) for each in (masks, expected))
     found = utility(noise.statistics, after, masked.distortions, 1.0, noise.distances, expected=made, counts=masks)
     assert found.verdict == "none"
@@ -106,4 +103,4 @@ def test_masks_of_transport_are_expected_for_two_attributes_alone(names, known):
     """Records are drawn with two attributes, and records that lack a third one can have no maps."""
     made, rng = SemanticTransport(dict.fromkeys(names, WIDE), seed=b"sixteen bytes or more"), np.random.default_rng(3)
     trained(made, [record(rng) for _ in range(500)])
-    assert (expected_masks(made, made.counts, [len(WIDE)] * len(names)) is not None) == known
+    assert (expected_masks(made, made.counts) is not None) == known

@@ -115,12 +115,7 @@ class SemanticTransport(Mechanism):
     name = "semantic_transport"
     snapshot_format = FORMAT
     needs_patterns = True
-    source = "own; Cuturi 2013, Peyré and Cuturi 2019"
     preserves = ("meaning", "mean", "dispersion", "marginals", "the correlation and cross table of two codes")
-    guarantee = (
-        "no code is known with more than `certainty` from any masked record, unless it was so before; a "
-        "masked tuple is no proof of a tuple of fewer patients than `least`"
-    )
 
     parameters_type = TransportParameters
 
@@ -165,7 +160,7 @@ class SemanticTransport(Mechanism):
         classes = OutputClasses.of_values(law.positions, len(self.distances[j].taxonomy))
         return Channel(values, rows / rows.sum(axis=1, keepdims=True), classes)
 
-    def mask_law(self, tuples: Tuples, channels: tuple[Channel, ...], counts: Counts) -> None:
+    def mask_law(self, tuples: Tuples, channels: tuple[Channel, Channel], counts: Counts) -> None:
         """Return None: ``risk`` follows from the maps."""
 
     def risk(self, *, draws: int = 1000) -> Risk:

@@ -23,7 +23,7 @@ from stream_masker.core.mechanisms.transport.fit import Kernel, Law, Map, Values
 from stream_masker.core.mechanisms.transport.given import Given, sampled
 from stream_masker.core.random import salts_of, uniforms
 from stream_masker.core.risk.law import hoeffding_bound
-from stream_masker.core.statistics.packing import pack_array, read_model_field, unpack_array
+from stream_masker.core.statistics.summary import pack_array, read_model_field, unpack_array
 from stream_masker.errors import StatisticsError
 
 FORMAT = 14

@@ -8,7 +8,6 @@ than ``TOLERANCE``. The variance of the noise then differs from α times that of
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -20,19 +19,15 @@ from stream_masker.core.arrays import Float64Array, Int32Array, Int64Array, UInt
 from stream_masker.core.batch import Batch
 from stream_masker.core.random import EXPONENTIALS, Keys, draw_words, exponential_roots, key_words, normals
 from stream_masker.core.statistics.counts import Counts
-from stream_masker.core.statistics.packing import pack_counts, unpack_counts
-from stream_masker.core.statistics.summary import Statistics
+from stream_masker.core.statistics.summary import Statistics, pack_counts, unpack_counts
 from stream_masker.errors import StatisticsError
 
 TOLERANCE = 0.1
 """The largest difference of two covariances, relative to the geometric mean of the two variances, and the largest total
 variation distance of frequencies, for which the model of the earlier version is held."""
 
-MIN_PIVOT = 1e-12
-"""The smallest pivot, as a share of the attribute's variance, that is not taken for 0.
-
-A smaller one means that the attribute depends linearly on those before it.
-"""
+RIDGE = 1e-12
+"""What is added to variances, as a share of the greatest one, so that a Σ without full rank has a Cholesky factor."""
 
 
 @dataclass(frozen=True)
@@ -57,21 +52,31 @@ class NoiseSampler:
         Sums are made term by term, so that no bit depends on the size of the batch.
         """
         noise, columns = slices(normals(np.concatenate(words)), map(len, words)), batch.columns
-        scalars = [j for j, column in enumerate(columns) if not column.is_array]
-        order = (*scalars, *(j for j, column in enumerate(columns) if column.is_array))
-        lower, variates = self._factor(order), [noise[j] for j in scalars]
-        for i, j in enumerate(order):
-            noise[j] = lower[i, i] * noise[j]
-            for weight, variate in zip(lower[i, :i], variates, strict=False):
+        scalars, rows = self._factor(tuple(column.is_array for column in columns))
+        variates = [noise[j] for j in scalars]
+        for j, (*weights, own) in rows.items():
+            noise[j] = own * noise[j]
+            for weight, variate in zip(weights, variates, strict=False):
                 noise[j] += weight * (np.repeat(variate, columns[j].lengths) if columns[j].is_array else variate)
         if self.distribution == "laplace":
             noise = [root * each for root, each in zip(self._roots(keys, batch), noise, strict=True)]
-        return [math.sqrt(alpha) * each for alpha, each in zip(self.alpha, noise, strict=True)]
+        return noise
 
     @cached_property
-    def _factor(self) -> Callable[[tuple[int, ...]], Float64Array]:
-        """The triangular factor of Σ with the attributes in some order; it is kept."""
-        return lru_cache(lambda order: triangular_factor(self.sigma[np.ix_(order, order)]))
+    def _factor(self) -> Callable[[tuple[bool, ...]], tuple[list[int], dict[int, list[float]]]]:
+        """The scalars, and the rows of the Cholesky factor of α·Σ by attribute, scalars first; they are kept.
+
+        Its argument: which attributes are arrays.
+        """
+        scales, ridge = np.sqrt(self.alpha), RIDGE * self.sigma.max() * np.eye(self.alpha.size)
+        sigma = (self.sigma + ridge) * np.outer(scales, scales)
+
+        def factor(arrays: tuple[bool, ...]) -> tuple[list[int], dict[int, list[float]]]:
+            order = sorted(range(len(arrays)), key=arrays.__getitem__)
+            lower = np.linalg.cholesky(sigma[np.ix_(order, order)]).tolist()
+            return order[: arrays.count(False)], {j: lower[i][: i + 1] for i, j in enumerate(order)}
+
+        return lru_cache(factor)
 
     def _roots(self, keys: Keys, batch: Batch) -> list[Float64Array]:
         """Return √W of every value, by column. Records of one key share it if ``correlated``."""
@@ -79,20 +84,6 @@ class NoiseSampler:
             return [exponential_roots(words[:, 0]) for words in draw_words(keys, batch, EXPONENTIALS)]
         shared = exponential_roots(key_words(keys))
         return [np.repeat(shared, column.lengths) for column in batch.columns]
-
-
-def triangular_factor(sigma: Float64Array) -> Float64Array:
-    """Return the (p, p) lower triangular L with L·Lᵀ = Σ, for a positive semidefinite Σ.
-
-    This is the Cholesky factor, with a column of zeros where a pivot vanishes: the noise of that attribute is a linear
-    function of the noise of those before it.
-    """
-    lower = np.zeros_like(sigma)
-    for j in range(len(sigma)):
-        rest = [sigma[i, j] - math.fsum((lower[i, :j] * lower[j, :j]).tolist()) for i in range(j, len(sigma))]
-        if rest[0] > MIN_PIVOT * sigma[j, j]:
-            lower[j:, j] = np.array(rest) / math.sqrt(rest[0])
-    return lower
 
 
 def model_of(counts: Counts, statistics: Statistics) -> dict[str, Any]:

@@ -34,7 +34,7 @@ from stream_masker.core.kernels import (
     pair_likelihoods,
 )
 from stream_masker.core.replacement import NO_REFERENCE, Candidates, Replacer
-from stream_masker.core.risk.law import Channel, OutputClasses
+from stream_masker.core.risk.law import Channel, Likelihoods, OutputClasses
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.table import DistanceTable
 
@@ -122,20 +122,19 @@ def partners(values: Int32Array, counts: Counts, j: int, size: int) -> tuple[Int
     """Return the references of values of attribute j that are the values of the other attribute in the window's rows.
 
     These are the index of the value, (S,) int64, the position of the reference, (S,) int32, ``NO_REFERENCE`` for none,
-    and the number of rows, (S,). A value that the window does not have gets the partners of all other values.
+    and the number of rows, (S,).
 
-    * ``values``: (n,) int32, ascending positions. ``size``: the number of concepts of the attributes' taxonomy.
+    * ``values``: (n,) int32, ascending positions of values of the window. ``size``: the number of concepts of the
+      attributes' taxonomy.
     """
-    pair, column = counts.pairs[0, 1], counts.values[1 - j]
+    pair = counts.pairs[0, 1]
     own, other = np.divmod(pair.keys, size)[:: 1 if j == 0 else -1]
     asked, rows = np.isin(own, values), np.zeros(size)
     which, seen = np.searchsorted(values, own[asked]), pair.counts[asked]
     rows[counts.values[j].keys] = counts.values[j].counts
-    alone, novel = rows[values] - np.bincount(which, seen, values.size), np.flatnonzero(rows[values] == 0)
-    which = np.concatenate((which, np.arange(values.size), np.repeat(novel, column.keys.size)))
-    none = np.full(values.size, NO_REFERENCE)
-    references = np.concatenate((other[asked], none, np.tile(column.keys, novel.size))).astype(np.int32)
-    return which, references, np.concatenate((seen, alone, np.tile(column.counts, novel.size)))
+    alone = rows[values] - np.bincount(which, seen, values.size)
+    references = np.append(other[asked], np.full(values.size, NO_REFERENCE)).astype(np.int32)
+    return np.append(which, np.arange(values.size)), references, np.append(seen, alone)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -246,34 +245,26 @@ def mask_classes(table: DistanceTable, candidates: Candidates, values: Int32Arra
 
     Of the members of a value's class, only the value is a mask. ``values``: (n,) int32 positions.
     """
-    totals, weights = candidates.by_class(table).weights.astype(np.float64), candidates.weights.astype(np.float64)
-    some = np.unique(np.append(np.flatnonzero(totals), table.class_of[values]))
-    others = np.isin(table.class_of, table.class_of[values])
-    others[values] = False
-    weights[others] = 0.0
-    place = np.full(totals.size, -1, np.int32)
-    place[some] = np.arange(some.size)
-    class_of = np.where(weights > 0.0, place[table.class_of], np.int32(-1))
-    class_of[values] = place[table.class_of[values]]
-    representatives = table.members[table.starts[some]]
-    representatives[class_of[values]] = values
-    return some, OutputClasses(class_of, weights, totals[some], representatives)
+    masks = (candidates.weights > 0) & ~np.isin(table.class_of, table.class_of[values])
+    masks[values] = True
+    positions = np.flatnonzero(masks).astype(np.int32)
+    some, first, index = np.unique(table.class_of[positions], return_index=True, return_inverse=True)
+    class_of = np.full(masks.size, -1, np.int32)
+    class_of[positions] = index
+    return some.astype(np.int64), OutputClasses(class_of, positions[first])
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PairMasks:
-    """P(a*, b* | a, b) for t combinations of values: a ``MaskLaw``.
+def pair_masks(
+    rules: tuple[MaskRule, MaskRule], situations: tuple[Situations, Situations], cells: Float64Cube
+) -> Likelihoods:
+    """Return P(a*, b* | a, b) for t combinations of values.
 
     * ``rules``: of both attributes. ``situations``: of the t values of both.
     * ``cells``: the law of both noises (``noise_cells``), which are taken as independent within a cell.
     """
 
-    rules: tuple[MaskRule, MaskRule]
-    situations: tuple[Situations, Situations]
-    cells: Float64Cube
+    def likelihoods(masked: Sequence[tuple[int, int]]) -> Float64Matrix:
+        classes = [r.replacer.table.class_of[codes] for r, codes in zip(rules, np.array(masked).T, strict=True)]
+        return pair_likelihoods(situations[0], classes[0], situations[1], classes[1], cells)
 
-    def likelihoods(self, masked: Sequence[tuple[int, ...]]) -> Float64Matrix:
-        positions = np.array(masked).T
-        classes = [rule.replacer.table.class_of[codes] for rule, codes in zip(self.rules, positions, strict=True)]
-        first, second = self.situations
-        return pair_likelihoods(first, classes[0], second, classes[1], self.cells)
+    return likelihoods

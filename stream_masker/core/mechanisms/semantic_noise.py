@@ -1,6 +1,6 @@
 """Semantic noise (2017: sections 4.4 and 4.5): replacement by a concept at a random semantic distance.
 
-The noise is that of ``model``; its probabilities, for the risk, are those of ``law``.
+The noise is that of ``noise_model``; its probabilities, for the risk, are those of ``noise_law``.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from stream_masker.core.arrays import Int32Array
 from stream_masker.core.batch import Batch, Column, MaskedBatch
 from stream_masker.core.distance import Distance
 from stream_masker.core.mechanisms.base import Mechanism, known_counts
-from stream_masker.core.mechanisms.noise.law import MaskRule, NoiseLaw, PairMasks, noise_cells, partners
-from stream_masker.core.mechanisms.noise.model import NoiseModel, NoiseSampler, model_of
+from stream_masker.core.mechanisms.noise_law import MaskRule, NoiseLaw, noise_cells, pair_masks, partners
+from stream_masker.core.mechanisms.noise_model import NoiseModel, NoiseSampler, model_of
 from stream_masker.core.mechanisms.parameters import MAX_ALPHA, MIN_ALPHA, Parameters, parameter, per_attribute
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random import ROUNDING_WORD, TIES, Keys, draw_words
 from stream_masker.core.replacement import Candidates, Replacer
-from stream_masker.core.risk.law import Channel, MaskLaw, Tuples
+from stream_masker.core.risk.law import Channel, Likelihoods, Tuples
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.core.table import table_of
-from stream_masker.errors import ParameterError, StatisticsError, UnknownConceptError
+from stream_masker.errors import ParameterError, StatisticsError
 
 PRESETS: Mapping[str | None, Mapping[str, Any]] = {
     None: {"alpha": 1.0, "rounding": "calibrated", "candidates": "observed"},
@@ -98,10 +98,7 @@ class SemanticNoise(Mechanism):
     """
 
     name = "semantic_noise"
-    source = "2017: sections 4.4 and 4.5, algorithms 1 to 3"
-    takes = "any number of nominal ones; with reference pair, two of one taxonomy"
     preserves = ("meaning", "mean", "dispersion", "correlation")
-    guarantee = "none in a strict sense: plausible deniability that grows with α"
 
     parameters_type = NoiseParameters
     parameters: NoiseParameters
@@ -131,8 +128,13 @@ class SemanticNoise(Mechanism):
         noise = prepared.sampler.draw(keys, batch, words)
         columns, distortions = [], []
         for j, (column, rule) in enumerate(zip(batch.columns, prepared.rules, strict=True)):
+            if self._is_paired:
+                first = batch.columns[1 - j].first_codes
+                references = np.repeat(first, column.lengths) if column.is_array else first
+            else:
+                references = np.full(column.codes.size, rule.reference, np.int32)
             rounding, ties = words[j][:, ROUNDING_WORD], words[j][:, TIES]
-            replaced = rule.replacer.replace(column.codes, self._references(batch, j), noise[j], rounding, ties)
+            replaced = rule.replacer.replace(column.codes, references, noise[j], rounding, ties)
             columns.append(Column(replaced.codes, column.offsets))
             distortions.append(replaced.distortion)
         return MaskedBatch(tuple(columns), tuple(distortions))
@@ -149,7 +151,7 @@ class SemanticNoise(Mechanism):
         n = values.size
         return rule.channel(values, np.arange(n), np.full(n, rule.reference, np.int32), np.ones(n))
 
-    def mask_law(self, tuples: Tuples, channels: tuple[Channel, ...], counts: Counts) -> MaskLaw | None:
+    def mask_law(self, tuples: Tuples, channels: tuple[Channel, Channel], counts: Counts) -> Likelihoods | None:
         if not (self._is_paired or self._correlated):
             return super().mask_law(tuples, channels, counts)
         (i, j), prepared = tuples.attributes, self._prepared_statistics()
@@ -161,16 +163,7 @@ class SemanticNoise(Mechanism):
         sigma = prepared.sampler.sigma
         correlation = float(sigma[i, j] / np.sqrt(sigma[i, i] * sigma[j, j]))
         cells = noise_cells((one.law, other.law), correlation, first.grid, second.grid, shared=self._correlated)
-        return PairMasks(rules, (first, second), cells)
-
-    def _references(self, batch: Batch, j: int) -> Int32Array:
-        """Return the references of column j's values: with ``pair``, those of the other column, of an array the first
-        element."""
-        column = batch.columns[j]
-        if not self._is_paired:
-            return np.full(len(column.codes), self._prepared_statistics().rules[j].reference, np.int32)
-        first = batch.columns[1 - j].first_codes
-        return np.repeat(first, column.lengths) if column.is_array else first
+        return pair_masks(rules, (first, second), cells)
 
     def _prepare(self, statistics: Statistics) -> PreparedNoise:
         model = NoiseModel.read(statistics.model, self.attributes)
@@ -178,15 +171,10 @@ class SemanticNoise(Mechanism):
         distribution, alpha = self.parameters.distribution, np.array(list(self.alpha.values()))
         laws = [NoiseLaw(deviation, distribution) for deviation in np.sqrt(alpha * np.diag(sigma)).tolist()]
         sampler = NoiseSampler(sigma, alpha, correlated=self._correlated, distribution=distribution)
-        return PreparedNoise(sampler, tuple(self._rules(model, laws, self._common_references(statistics))))
-
-    def _common_references(self, statistics: Statistics) -> list[int]:
-        """Return the reference of each attribute: sMean or the root; where partners are references, it is not used."""
-        try:
-            means = [tau.position(statistics.mean[name]) for name, tau in self._taxonomies.items()]
-        except UnknownConceptError:
-            raise StatisticsError("a mean of the statistics lies outside its taxonomy") from None
-        return means if self._reference == "mean" else [0] * len(means)
+        references = [0] * len(laws)  # the root; where partners are references, it is not used
+        if self._reference == "mean":
+            references = [tau.position(statistics.mean[name]) for name, tau in self._taxonomies.items()]
+        return PreparedNoise(sampler, tuple(self._rules(model, laws, references)))
 
     def _rules(self, model: NoiseModel, laws: Sequence[NoiseLaw], references: Sequence[int]) -> Iterator[MaskRule]:
         """Yield the rule of each attribute; attributes of one taxonomy share a table."""

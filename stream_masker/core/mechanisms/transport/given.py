@@ -105,8 +105,11 @@ class Given:
     @classmethod
     def fitted(cls, law: Law, root: Float64Array, limits: Limits, wanted: float) -> Given:
         """Return the masking with the redraw that the limits need, and E[d²] = ``wanted``; a and a* can force more."""
-        plain, redrawn = (cls(law, root, np.full_like(law.target, each)) for each in (0.0, 1.0))
-        near, far = (float((each.joint() * law.values[1].squares).sum()) for each in (plain, redrawn))
+        plain, squares = cls(law, root, np.zeros_like(law.target)), law.values[1].squares
+        (roots, shares), source = plain.drawn, plain.tree.laws[0, :, : len(law.values[1])]
+        chances = root[:, roots] / root[:, roots].sum(axis=0)
+        redrawn = (source.T @ chances.astype(np.float32) * shares) @ plain.target[roots]
+        near, far = (float((each * squares).sum()) for each in (plain.joint(), redrawn))
         floor = float(np.clip((wanted - near) / max(far - near, 1e-12), 0.0, 1.0))
         redraw_chance = np.zeros_like(law.target)
         for new in np.flatnonzero(root.sum(axis=0) > 0.0).tolist():

@@ -81,11 +81,10 @@ class DistanceTable:
     ) -> DistanceTable:
         """Build the table of some anchors, positions in any order, and the root.
 
-        Rows of anchors that ``previous`` has too are taken from it. If it has the same anchors, it is returned.
+        Rows of anchors that ``previous``, of the same distance, has too are taken from it. If it has the same anchors,
+        it is returned.
         """
         wanted = np.union1d(np.zeros(1, np.int32), anchors).astype(np.int32)
-        if previous is not None and previous.distance != distance:
-            previous = None
         if previous is not None and np.array_equal(previous.anchors, wanted):
             return previous
         class_of = classes(distance, wanted)

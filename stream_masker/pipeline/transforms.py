@@ -11,6 +11,7 @@ import datetime
 import math
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
@@ -186,118 +187,74 @@ def _number(value: JsonValue) -> float | None:
     return number if math.isfinite(number) else None
 
 
-_ISO: Final = re.compile(r"\d{4}-\d{2}-\d{2}(T.*)?", re.ASCII | re.DOTALL)
-_DATE_LENGTH: Final = len("1980-03-14")
-_DIRECTIVES: Final = frozenset("YymdHIMSfpz")
-_ADJACENT: Final = re.compile("%.%")
+_TIME: Final = r"(?:[T ]?\d\d:?\d\d(?::?\d\d(?:[.,]\d{1,9})?)?)?(?: ?(?:Z|[+-]\d\d:?\d\d))?"
+_DATES: Final = {
+    pattern: re.compile(f"({date}){_TIME}", re.ASCII)
+    for pattern, date in (("%Y-%m-%d", r"\d{4}-\d\d-\d\d"), ("%Y%m%d", r"\d{8}"), ("%d.%m.%Y", r"\d\d\.\d\d\.\d{4}"))
+}
+"""What a date is written as: ``1980-03-14``, ``19800314`` or ``14.03.1980``, each with or without a time behind it."""
 
 
-class FoundDate(NamedTuple):
-    """A date in a value. pattern: that of the text, empty for ISO 8601; has_month: whether the text has a month."""
+class WrittenDate(NamedTuple):
+    """A date in a text, the pattern that it is written in, and what stands behind it: the time."""
 
     date: datetime.date
     pattern: str = ""
-    has_month: bool = True
+    time: str = ""
 
-    def moved(self, value: JsonValue, days: int) -> JsonValue:
-        """Return the value with a date that is ``days`` later, in the same form. Raises OverflowError."""
-        if isinstance(value, datetime.date):
-            return value + datetime.timedelta(days)
+    def moved(self, days: int) -> str:
+        """Return the text of the date that is ``days`` later, at the same time. Raises OverflowError."""
         date = self.date + datetime.timedelta(days)
-        if not self.pattern:
-            return date.isoformat() + value[_DATE_LENGTH:]
-        text = date.strftime(self.pattern.replace("%Y", f"{date.year:04d}"))
-        return int(text) if isinstance(value, int) else text
+        return date.strftime(self.pattern.replace("%Y", f"{date.year:04d}")) + self.time
 
 
-def find_date(value: JsonValue, patterns: tuple[str, ...] = ()) -> FoundDate | None:
-    """Return the date of a value: a text in ISO 8601 or in one of the patterns (``strptime``); None if it has none.
-
-    With patterns, a whole number is read as its digits, such as 20240131. The date of a month or a year is its first
-    day.
-    """
+def find_date(value: JsonValue) -> WrittenDate | None:
+    """Return the date of a text, or of a whole number such as 19800314; None if it has none."""
     if isinstance(value, datetime.date):
-        return FoundDate(value)
-    if type(value) is int and patterns:
-        value = str(value)
-    return _parsed(value, patterns) if type(value) is str and len(value) <= LONGEST_CACHED else None
+        return WrittenDate(value)
+    text = str(value) if type(value) is int else value
+    return _parsed(text) if type(text) is str and len(text) <= LONGEST_CACHED else None
 
 
 @lru_cache(maxsize=1 << 16)
-def _parsed(text: str, patterns: tuple[str, ...]) -> FoundDate | None:
-    try:
-        if _ISO.fullmatch(text):
-            return FoundDate(datetime.datetime.fromisoformat(text).date())
-    except ValueError:
-        return None
-    for pattern in patterns:
-        try:
-            date = datetime.datetime.strptime(text, pattern)
-        except ValueError:
-            continue
-        if not _ADJACENT.search(pattern) or _digits(date.strftime(pattern)) == _digits(text):
-            return FoundDate(date, pattern, "%m" in pattern)
+def _parsed(text: str) -> WrittenDate | None:
+    for pattern, form in _DATES.items():
+        if (match := form.fullmatch(text)) is not None:
+            with suppress(ValueError):
+                return WrittenDate(datetime.datetime.strptime(match[1], pattern).date(), pattern, text[match.end(1) :])
     return None
-
-
-def _digits(text: str) -> str:
-    """Return the digits at the start of a text: numbers that nothing separates must have all their digits."""
-    return text[: len(text) - len(text.lstrip("0123456789"))]
-
-
-def date_pattern_problem(pattern: str, *, partial: bool) -> str | None:
-    """Return what is wrong with a pattern; None if it has one year, month and day, and only allowed directives.
-
-    partial: whether the day, or the month and the day, may be left out.
-    """
-    directives = re.findall("%(.)", pattern)
-    allowed = ("Ymd", "ymd", *(("Ym", "ym", "Y", "y") if partial else ()))
-    is_once = len(set(directives)) == len(directives) and {*directives} <= _DIRECTIVES
-    if is_once and any({*directives} & {*"Yymd"} == {*dates} for dates in allowed):
-        return None
-    return (
-        f"{pattern!r} is not a date format: use %Y (or %y), %m and %d once, as in %d.%m.%Y, and for the time %H, %I, "
-        "%M, %S, %f, %p, %z" + ("; %d, or %m and %d, may be left out" if partial else "")
-    )
 
 
 @dataclass(frozen=True, slots=True)
 class DateUnit(FieldTransform):
-    """The month or year of a date or time: ``1980-03`` or ``1980`` for ``1980-03-14``.
-
-    formats: the patterns of dates that are not in ISO 8601, as in ``strptime``. A year has no month, so it stays one.
-    """
+    """The month or year of a date or time: ``1980-03`` or ``1980`` for ``1980-03-14``."""
 
     unit: Literal["month", "year"]
-    formats: tuple[str, ...] = ()
 
     def transform(self, value: JsonValue, pseudonyms: Pseudonyms, key: bytes | None) -> Any:
-        found = find_date(value, self.formats)
-        if found is None:
-            return DROPPED
-        return found.date.isoformat()[: 4 if self.unit == "year" or not found.has_month else 7]
+        found = find_date(value)
+        return DROPPED if found is None else found.date.isoformat()[: 4 if self.unit == "year" else 7]
 
 
 @dataclass(frozen=True, slots=True)
 class DateShift(FieldTransform):
     """A date or time, moved by whole days: from 1 to ``days`` in either direction, the same for equal keys.
 
-    key: the path of the record's key; formats: as of ``DateUnit``. Intervals between the dates of a key are preserved.
-    A record without the key loses the value.
+    key: the path of the record's key. Intervals between the dates of a key are preserved. A record without the key
+    loses the value.
     """
 
     days: int
     key: Path
-    formats: tuple[str, ...] = ()
 
     def transform(self, value: JsonValue, pseudonyms: Pseudonyms, key: bytes | None) -> Any:
-        found = find_date(value, self.formats)
+        found = find_date(value)
         if found is None or not key:
             return DROPPED
-        try:
-            return found.moved(value, self.offset(key, pseudonyms))
-        except OverflowError:
-            return DROPPED
+        days = self.offset(key, pseudonyms)
+        with suppress(OverflowError):
+            return value + datetime.timedelta(days) if found.date is value else type(value)(found.moved(days))
+        return DROPPED
 
     def offset(self, key: bytes, pseudonyms: Pseudonyms) -> int:
         """Return the number of days for a key: uniform in -days, …, -1, 1, …, days, except for a bias below 2⁻⁴⁰."""

@@ -108,9 +108,7 @@ def _field_policy(configuration: Configuration, paths: ConfiguredPaths) -> Field
         "references": dict.fromkeys(fields.references, ReferencePseudonym()),
         "generalize": {text: _generalization(rule) for text, rule in fields.generalize.items()},
         "shift": {
-            text: DateShift(
-                rule.days, keys.get(("fields", "shift", text, "key")) or keys["noise_key",], rule.formats or ()
-            )
+            text: DateShift(rule.days, keys.get(("fields", "shift", text, "key")) or keys["noise_key",])
             for text, rule in fields.shift.items()
         },
         "constant": {text: Constant(value) for text, value in fields.constant.items()},
@@ -128,7 +126,7 @@ def _field_policy(configuration: Configuration, paths: ConfiguredPaths) -> Field
 
 def _generalization(rule: GeneralizeSection) -> FieldTransform:
     if rule.date is not None:
-        return DateUnit(rule.date, rule.formats or ())
+        return DateUnit(rule.date)
     return LeadingCharacters(rule.characters) if rule.characters else NumberBands(rule.width or 1, rule.top)
 
 

@@ -30,7 +30,7 @@ from stream_masker.pipeline.reasons import Reason, RecordRejectedError
 from stream_masker.pipeline.records import Inputs, Rejected
 from stream_masker.pipeline.style import CANONICAL, STYLE_BITS, Style, StyleCounts, styles_of, written_code
 from stream_masker.pipeline.transforms import Cache, Pseudonyms, key_text, least_number
-from stream_masker.pipeline.walk import Reading, Slots, Tree
+from stream_masker.pipeline.walk import Slots, Walk, whole_paths
 
 DOCUMENTS: Final = 1_000
 """The number of records that are read, masked and written together. Of more, the documents leave the processor's cache;
@@ -74,16 +74,16 @@ class Attribute:
         concepts = self.plan.concepts
         self._texts = Cache(lambda position: None if position == ABSENT else written_code(concepts, style, position))
 
-    def read(self, reading: Reading, records: int) -> ReadCodes:
+    def read(self, walk: Walk, records: int) -> ReadCodes:
         """Return the codes of a batch. The records that lack one, or have an unknown one, are refused.
 
         Null is no value of an attribute, and stays null.
         """
-        places, required = len(self._codes), self._required(reading, records) if self._is_required else []
+        places, required = len(self._codes), self._required(walk, records) if self._is_required else []
         found = [
-            Found(number, path, Slots.joined(reading.found[path]).without_null())
+            Found(number, path, Slots.joined(walk.found[path]).without_null())
             for number, path in self._written
-            if reading.found[path]
+            if walk.found[path]
         ]
         numbers, keys = _numbered([*required, *found], places)
         owners, values = keys // places, np.full(len(keys), NO_CODE)
@@ -96,16 +96,16 @@ class Attribute:
             fills.append((slots, own, self._label_texts if path in self._labels else self._texts))
         for element in np.flatnonzero(values < SUPPRESSED).tolist():
             path = self._codes[keys[element] % places]
-            reading.refuse([int(owners[element])], _REASONS[int(values[element]) - MISSING], path)
+            walk.refuse([int(owners[element])], _REASONS[int(values[element]) - MISSING], path)
         return ReadCodes(self._is_array, values, owners, fills)
 
-    def _required(self, reading: Reading, records: int) -> list[Found]:
+    def _required(self, walk: Walk, records: int) -> list[Found]:
         """Return what must have a code: records, or the elements of arrays. Records without such a list are refused."""
         if self._is_array:
-            lists = (slots.without_null() for path in self._lists for slots in reading.found[path])
+            lists = (slots.without_null() for path in self._lists for slots in walk.found[path])
             having = {record for slots in lists for record in slots.places[0].tolist()}
-            reading.refuse(set(range(records)) - having, Reason.MISSING, self._codes[0])
-        return [Found(number, path, slots) for number, path in self._elements for slots in reading.found[path]]
+            walk.refuse(set(range(records)) - having, Reason.MISSING, self._codes[0])
+        return [Found(number, path, slots) for number, path in self._elements for slots in walk.found[path]]
 
     def _looked_up(self, texts: list[Any]) -> Int64Array:
         """Return the values of codes, or of what stands in their places."""
@@ -227,7 +227,7 @@ class Codec:
         self._format = record_format
         form = record_form(record_format and record_format.reading(plan.paths), plan.record_bytes)
         self._open = form if plan.fhir is None else fhir_form(plan, form)
-        self._tree = Tree(plan, pseudonyms)
+        self._pseudonyms, self._rests = pseudonyms, whole_paths(plan)
         self._attributes = [Attribute(attribute) for attribute in plan.attributes]
         self._keys = set(plan.keys)
 
@@ -247,20 +247,21 @@ class Codec:
             self._format.prepare(value for value in records.values if value is not None)
         indices, opened = self._opened(records, rejected)
         documents = [document for document, _ in opened]
-        reading = Reading({path: list(map(key_text, first_values(documents, path))) for path in self._keys})
+        read_keys = {path: list(map(key_text, first_values(documents, path))) for path in self._keys}
+        walk = Walk(self._plan, self._pseudonyms, read_keys)
         noise_key, unit = self._plan.noise_key, self._plan.unit
-        keys = [] if noise_key is None else reading.keys[noise_key]
+        keys = [] if noise_key is None else read_keys[noise_key]
         if noise_key is not None:
             without = (record for record, key in enumerate(keys) if not key)
-            reading.refuse(without, Reason.MISSING_NOISE_KEY, noise_key)
-        self._tree.walk(documents, reading)
+            walk.refuse(without, Reason.MISSING_NOISE_KEY, noise_key)
+        walk.through(documents, self._rests)
         contexts = self._contexts(documents)
-        codes = [attribute.read(reading, len(documents)) for attribute in self._attributes]
+        codes = [attribute.read(walk, len(documents)) for attribute in self._attributes]
         good = np.ones(len(documents), np.bool_)
-        good[list(reading.refused)] = False
-        for number, (reason, path) in reading.refused.items():
+        good[list(walk.refused)] = False
+        for number, (reason, path) in walk.refused.items():
             rejected[indices[number]] = Rejected(offsets[indices[number]], reason.value, path)
-        units = None if unit is None else np.array(reading.keys[unit], object)[good]
+        units = None if unit is None else np.array(read_keys[unit], object)[good]
         batch = Batch(
             int(np.count_nonzero(good)),
             tuple(read.column(good) for read in codes),
@@ -276,7 +277,7 @@ class Codec:
             unknown=unknown,
             lost=lost,
             styles=[read.styles() for read in codes],
-            emptied=reading.emptied,
+            emptied=walk.emptied,
             documents=list(compress(opened, good)),
             codes=codes,
         )

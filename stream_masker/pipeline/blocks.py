@@ -7,7 +7,7 @@ twice changes nothing, and a later block replaces an earlier one that overlaps.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from typing import Final
@@ -20,8 +20,8 @@ from stream_masker.core.random import Secret
 from stream_masker.core.statistics.counts import Counts, count_batch, key_slots, merge
 from stream_masker.core.window import joined
 from stream_masker.pipeline.codec import RecordPart
-from stream_masker.pipeline.reasons import RejectionCause, RejectionCauses
-from stream_masker.pipeline.records import Block, Inputs
+from stream_masker.pipeline.reasons import RejectionCause
+from stream_masker.pipeline.records import Block, Inputs, tallies
 from stream_masker.pipeline.style import StyleCounts, add_styles
 
 BLOCK_RECORDS: Final = 5_000
@@ -48,23 +48,22 @@ class SampleCounts:
     """The counts of a sample.
 
     causes: the number of records that are not counted, by reason and configured path; styles: those of the codes of
-    each attribute; unknown, lost: see ``RecordPart``.
+    each attribute; the rest: see ``records.TALLIES``.
     """
 
     counts: Counts
-    causes: RejectionCauses
-    styles: tuple[StyleCounts, ...]
-    unknown: tuple[int, ...]
-    lost: tuple[int, ...]
+    causes: Counter[RejectionCause]
+    styles: Sequence[StyleCounts]
+    emptied: Mapping[str, int]
+    suppressed: Mapping[str, int]
+    generalized: Mapping[str, int]
 
     @classmethod
     def joined(cls, parts: Sequence[SampleCounts]) -> SampleCounts:
         """Join the counts of all parts, at least one."""
-        causes = sum((Counter(part.causes) for part in parts), Counter[RejectionCause]())
-        numbers = ([getattr(part, name) for part in parts] for name in ("unknown", "lost"))
-        unknown, lost = (tuple(map(sum, zip(*each, strict=True))) for each in numbers)
+        causes = sum((part.causes for part in parts), Counter[RejectionCause]())
         styles = add_styles(part.styles for part in parts)
-        return cls(merge(part.counts for part in parts), dict(causes), styles, unknown, lost)
+        return cls(merge(part.counts for part in parts), causes, styles, **tallies(parts))
 
 
 class BlockCounter:

@@ -175,11 +175,13 @@ class ReadCodes:
         """Return the styles of the codes of the column."""
         return StyleCounts.of(self.values[self.present] & (BY_PREFIX - 1))
 
-    def unknown(self, good: BoolArray) -> tuple[int, int]:
-        """Return the number of codes without a concept of their own, and how many of these are not in the column."""
-        values = self.values[good[self.records]]
-        lost = np.count_nonzero(values == SUPPRESSED) + np.count_nonzero(self.values == UNKNOWN_CODE)
-        return int(lost + np.count_nonzero(values[values >= 0] & BY_PREFIX)), int(lost)
+    def suppressed(self, good: BoolArray) -> int:
+        """Return the number of unknown codes that are left out of the column."""
+        return int(np.count_nonzero(self.values[good[self.records]] == SUPPRESSED))
+
+    def generalized(self) -> int:
+        """Return the number of codes in the column of which only a prefix is known."""
+        return int(np.count_nonzero(self.values[self.present] & BY_PREFIX))
 
     def write(self, masked: Column) -> None:
         """Write the masked codes, their labels and copies."""
@@ -195,10 +197,9 @@ class RecordPart:
     are neither decoded nor rejected.
 
     indices: (k,) int64, ascending: the records that can be masked; batch: their codes; keys: their noise keys, empty if
-    the plan has none; rejected: the rejections, by index; unknown: for each attribute the number of values without a
-    concept of their own; lost: the number of those that are not in ``batch``; styles: for each attribute the styles of
-    the texts in ``batch``; emptied: the number of values that a transform cannot treat, by configured path; documents:
-    the k documents, each with what writes it; codes: of each attribute, with the places to write them to.
+    the plan has none; rejected: the rejections, by index; styles: for each attribute the styles of the texts in
+    ``batch``; emptied, suppressed, generalized: see ``records.TALLIES``; documents: the k documents, each with what
+    writes it; codes: of each attribute, with the places to write them to.
 
     ``Codec.write`` sets masked, the batch after masking, and values: the n values to write, None for tombstones and
     records that are not masked.
@@ -208,10 +209,10 @@ class RecordPart:
     batch: Batch
     keys: Sequence[bytes]
     rejected: Mapping[int, Rejected]
-    unknown: Sequence[int]
-    lost: Sequence[int]
     styles: Sequence[StyleCounts]
     emptied: Mapping[str, int]
+    suppressed: Mapping[str, int]
+    generalized: Mapping[str, int]
     documents: Sequence[tuple[Document, Write]]
     codes: Sequence[ReadCodes]
     masked: MaskedBatch = field(init=False)
@@ -268,16 +269,16 @@ class Codec:
             units=None if units is None else np.unique(units, return_inverse=True)[1],
             context=None if contexts is None else contexts[good],
         )
-        unknown, lost = zip(*(read.unknown(good) for read in codes), strict=True)
+        names = [attribute.plan.name for attribute in self._attributes]
         return RecordPart(
             indices=np.array(indices, np.int64)[good],
             batch=batch,
             keys=list(compress(keys, good)),
             rejected=dict(sorted(rejected.items())),
-            unknown=unknown,
-            lost=lost,
             styles=[read.styles() for read in codes],
             emptied=walk.emptied,
+            suppressed={name: read.suppressed(good) for name, read in zip(names, codes, strict=True)},
+            generalized={name: read.generalized() for name, read in zip(names, codes, strict=True)},
             documents=list(compress(opened, good)),
             codes=codes,
         )

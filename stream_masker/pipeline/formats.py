@@ -16,7 +16,7 @@ import orjson
 from stream_masker.errors import StreamMaskerError
 from stream_masker.pipeline.paths import Document, Path
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError
-from stream_masker.pipeline.transforms import Cache, Pseudonyms
+from stream_masker.pipeline.transforms import Pseudonyms
 
 Write: TypeAlias = Callable[[Any], bytes]
 """Writes a masked document or key. Raises RecordRejectedError if it does not fit its schema."""
@@ -156,7 +156,6 @@ class MessageKeys:
         """treatment: ``keep``, ``drop`` or ``pseudonymize``."""
         self._treatment, self._pseudonyms = treatment, pseudonyms
         self._format = record_format if record_format is not None and record_format.decodes_keys else None
-        self._outcomes = Cache(self._outcome)
 
     def masked(self, keys: Sequence[bytes | None]) -> tuple[Sequence[bytes | None], dict[int, Reason]]:
         """Return the masked keys, and the reasons why records cannot be masked because of their keys, by index.
@@ -170,16 +169,18 @@ class MessageKeys:
             pseudonyms = iter(self._pseudonyms.of_texts(given))
             return [None if key is None else next(pseudonyms).encode() for key in keys], {}
         self._format.prepare(given)
-        outcomes = [None if key is None else self._outcomes[key] for key in keys]
-        refused = {index: outcome for index, outcome in enumerate(outcomes) if isinstance(outcome, Reason)}
-        return [None if index in refused else outcome for index, outcome in enumerate(outcomes)], refused
+        masked, refused = list[bytes | None](), dict[int, Reason]()
+        for index, key in enumerate(keys):
+            try:
+                masked.append(None if key is None else self._masked(key, self._format))
+            except RecordRejectedError as error:
+                masked.append(None)
+                refused[index] = error.reason
+        return masked, refused
 
-    def _outcome(self, key: bytes) -> bytes | Reason:
-        try:
-            content, write = self._format.decode_key(key)  # type: ignore[union-attr] # keys have a format
-            return write(self._treated(_parsed(content) if isinstance(content, bytes) else content))
-        except RecordRejectedError as error:
-            return error.reason
+    def _masked(self, key: bytes, record_format: RecordFormat) -> bytes:
+        content, write = record_format.decode_key(key)
+        return write(self._treated(_parsed(content) if isinstance(content, bytes) else content))
 
     def _treated(self, value: Any) -> Any:
         if isinstance(value, dict):

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import accumulate, chain, islice
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 
-from stream_masker.core.arrays import Int64Array
 from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch
 from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.random import FieldKeys, Keys, PositionKeys, Secret
@@ -21,12 +20,15 @@ from stream_masker.pipeline.codec import DOCUMENTS, Codec, RecordPart
 from stream_masker.pipeline.formats import KEY_FIELD, FormatUnavailableError, MessageKeys, RecordFormat
 from stream_masker.pipeline.plan import Plan
 from stream_masker.pipeline.reasons import Reason
-from stream_masker.pipeline.records import GROUP_HEADER, Header, Inputs, Rejected, Result, stamp
+from stream_masker.pipeline.records import GROUP_HEADER, Header, Inputs, Rejected, Result, stamp, tallies
 from stream_masker.pipeline.style import CANONICAL, Style
 from stream_masker.pipeline.transforms import Pseudonyms
 
 NOT_OF_RECORDS: Final = (StatisticsError, FormatUnavailableError)
 """The errors whose cause lies outside of the records. No record is rejected for them."""
+
+MaskBatch: TypeAlias = Callable[[RecordPart, Sequence[int]], MaskedBatch]
+"""Masks the batch of a part; the numbers are the offsets of its records."""
 
 _log = logging.getLogger(__name__)
 
@@ -37,17 +39,6 @@ class GroupTooSmallError(StreamMaskerError):
     def __init__(self, lacking: int) -> None:
         super().__init__(f"the group has too few records that can be masked: it needs at least {lacking} more")
         self.lacking = lacking
-
-
-@dataclass(frozen=True, slots=True)
-class _Call:
-    """What all records of a call share. rejected: those that are known to be, by offset, to which masking adds; hold:
-    whether a group that is too small is held."""
-
-    topic: str
-    partition: int
-    rejected: dict[int, Rejected]
-    hold: bool
 
 
 class RecordMasker:
@@ -116,23 +107,22 @@ class RecordMasker:
         """
         keys, refused = self._keys.masked(records.keys)
         offsets = ((records.offsets[index], reason) for index, reason in refused.items())
-        rejected = {offset: Rejected(offset, reason.value, KEY_FIELD) for offset, reason in offsets}
-        call, size = _Call(topic, partition, rejected, hold), len(records)
+        known = {offset: Rejected(offset, reason.value, KEY_FIELD) for offset, reason in offsets}
+        mask_batch = partial(self._mask_batch, (topic, partition))
+        size = len(records)
         at_once = max(size, 1) if self.needs_group else DOCUMENTS
-        starts = range(0, max(size, 1), at_once)
-        parts = [one for start in starts for one in self._mask_part(records.part(start, start + at_once), call)]
-        unknown, lost = (np.sum([getattr(p, name) for p in parts], axis=0) for name in ("unknown", "lost"))
+        several = (records.part(start, start + at_once) for start in range(0, max(size, 1), at_once))
+        parts = [one for some in several for one in self._mask_part(some, mask_batch, known, hold=hold)]
+        starts = accumulate((len(part.values) for part in parts), initial=0)
         return Result(
             offsets=records.offsets,
             values=list(chain.from_iterable(part.values for part in parts)),
             keys=keys,
             headers=self._headers(records, statistics_version),
             timestamps=records.timestamps,
-            rejected=_rejections(parts),
+            rejected={s + k: r for s, part in zip(starts, parts, strict=False) for k, r in part.rejected.items()},
             blocks=list(self._counter.blocks(topic, partition, records, parts)) if size else [],
-            emptied=sum((Counter(part.emptied) for part in parts), Counter()),
-            suppressed=self._by_policy("suppress", lost),
-            generalized=self._by_policy("ancestor", unknown - lost),
+            **tallies(parts),
         )
 
     def count(self, values: Iterable[bytes | None]) -> SampleCounts:
@@ -156,8 +146,7 @@ class RecordMasker:
 
     def _sample(self, part: RecordPart) -> SampleCounts:
         causes = Counter((reason, field) for _, reason, field in part.rejected.values())
-        unknown, lost = tuple(part.unknown), tuple(part.lost)
-        return SampleCounts(self._counter.count(part), dict(causes), tuple(part.styles), unknown, lost)
+        return SampleCounts(self._counter.count(part), causes, part.styles, **tallies([part]))
 
     def _headers(self, records: Inputs, version: int) -> list[list[Header]]:
         """Return the headers that the policy names, in their order, and those that state how a record was masked."""
@@ -169,45 +158,46 @@ class RecordMasker:
             return [own] * len(records)
         return [[*(header for header in headers if header[0] in kept), *own] for headers in records.headers]
 
-    def _mask_part(self, records: Inputs, call: _Call) -> list[RecordPart]:
+    def _mask_part(
+        self, records: Inputs, mask_batch: MaskBatch, known: dict[int, Rejected], *, hold: bool
+    ) -> list[RecordPart]:
         """Mask consecutive records. If that fails, mask each half of them, and reject a single record.
+
+        known: the rejections that are known before, by offset; others are added. hold: whether to hold a group.
 
         Of a group, none is masked without the others: all are rejected, or held by GroupTooSmallError. Records that
         turn out to be unwritable are left out, because the others are still a group.
         """
         part, size, offsets = None, len(records), records.offsets
         try:
-            part = self._codec.read(records, call.rejected)
-            rejected = self._codec.write(part, self._mask_batch(part, records, call), offsets)
+            part = self._codec.read(records, known)
+            rejected = self._codec.write(part, mask_batch(part, offsets), offsets)
             if not rejected:
                 return [part]
         except NOT_OF_RECORDS:
             raise
         except GroupTooSmallError:
-            if call.hold:
+            if hold:
                 raise
             rejected = _all_rejected(records, part, Reason.GROUP_TOO_SMALL)
         except Exception as error:  # noqa: BLE001
             if size > 1 and not self.needs_group:
                 middle = size // 2
                 halves = records.part(0, middle), records.part(middle, size)
-                return [one for half in halves for one in self._mask_part(half, call)]
-            place = f"the record at offset {offsets[0]}"
-            if size > 1:
-                place = f"the group at offsets {offsets[0]} to {offsets[-1]}"
-            _log.error("masking %s failed (%s)", place, type(error).__name__)
+                return [one for half in halves for one in self._mask_part(half, mask_batch, known, hold=hold)]
+            place = f"group at offsets {offsets[0]} to {offsets[-1]}" if size > 1 else f"record at offset {offsets[0]}"
+            _log.error("masking the %s failed (%s)", place, type(error).__name__)
             rejected = _all_rejected(records, part, Reason.INTERNAL_ERROR)
-        call.rejected.update((one.offset, one) for one in rejected)
-        return self._mask_part(records, call)
+        known.update((one.offset, one) for one in rejected)
+        return self._mask_part(records, mask_batch, known, hold=hold)
 
-    def _mask_batch(self, part: RecordPart, records: Inputs, call: _Call) -> MaskedBatch:
-        """Mask a batch. Raises GroupTooSmallError if it has too few units for the mechanism."""
+    def _mask_batch(self, place: tuple[str, int], part: RecordPart, offsets: Sequence[int]) -> MaskedBatch:
+        """Mask a batch; place: topic and partition. Raises GroupTooSmallError if it has too few units."""
         batch, mechanism = part.batch, self._mechanism
         if not batch.size:
             return MaskedBatch(batch.columns, (Distortion(),) * len(batch.columns))
         if self._plan.noise_key is None:
-            offsets = np.array(records.offsets, np.int64)[part.indices]
-            keys: Keys = PositionKeys(self._secret, call.topic, call.partition, offsets)
+            keys: Keys = PositionKeys(self._secret, *place, np.array(offsets, np.int64)[part.indices])
         else:
             keys = FieldKeys(self._secret, part.keys)
         if self.needs_group and (lacking := mechanism.group_minimum - batch.unit_count) > 0:
@@ -221,17 +211,6 @@ class RecordMasker:
         for before, after, size in zip(batch.columns, masked.columns, self._sizes, strict=True):
             _check_codes(before, after, size)
         return masked
-
-    def _by_policy(self, policy: str, numbers: Int64Array) -> dict[str, int]:
-        """Return the numbers of the attributes with a policy for unknown codes. ``numbers``: of all attributes."""
-        attributes = zip(self._plan.attributes, numbers.tolist(), strict=True)
-        return {attribute.name: number for attribute, number in attributes if attribute.concepts.unknown == policy}
-
-
-def _rejections(parts: Sequence[RecordPart]) -> dict[int, Rejected]:
-    """Return the rejections of consecutive parts, by the index from the first record on."""
-    starts = accumulate((len(part.values) for part in parts), initial=0)
-    return {s + k: one for s, part in zip(starts, parts, strict=False) for k, one in part.rejected.items()}
 
 
 def _all_rejected(records: Inputs, part: RecordPart | None, reason: Reason) -> list[Rejected]:

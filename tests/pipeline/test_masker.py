@@ -162,7 +162,7 @@ def test_counting_does_not_mask(bench):
     sample = on_bench.masker.count(iter(values))
     causes = {("not_json", None), ("missing", "b[*]"), ("missing_noise_key", "patient")}
     assert sample.causes == dict.fromkeys(causes, 4000)
-    assert (sample.counts.records, sample.unknown, sample.lost) == (4000, (0, 4000), (0, 0))
+    assert (sample.counts.records, sample.suppressed, sample.generalized) == (4000, {}, {"b": 4000})
     assert on_bench.texts_counted(sample.counts) == [{"I10": 8000}, {"E11": 4000, "E11.9": 4000}]
     assert on_bench.mechanism.seen == []
     empty = on_bench.masker.count([])

@@ -107,7 +107,7 @@ class BlockCounter:
                 masked=count_batch(after, self._sizes),
                 distortions=tuple(distortions if has_sums else [Distortion() for _ in attributes]),
                 unchanged=int(np.count_nonzero(unchanged_records(before, after))),
-                styles=tuple(styles if has_sums else [StyleCounts() for _ in styles]),
+                styles=tuple(styles if has_sums else [() for _ in styles]),
             )
 
     def _joined(self, parts: Sequence[RecordPart]) -> Batch:

@@ -28,7 +28,15 @@ from stream_masker.pipeline.paths import Document, Path, first_values
 from stream_masker.pipeline.plan import AttributePlan, Plan
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError
 from stream_masker.pipeline.records import Inputs, Rejected
-from stream_masker.pipeline.style import CANONICAL, STYLE_BITS, Style, StyleCounts, styles_of, written_code
+from stream_masker.pipeline.style import (
+    CANONICAL,
+    STYLE_BITS,
+    Style,
+    StyleCounts,
+    count_styles,
+    styles_of,
+    written_code,
+)
 from stream_masker.pipeline.transforms import Cache, Pseudonyms, key_text, least_number
 from stream_masker.pipeline.walk import Slots, Walk, whole_paths
 
@@ -173,7 +181,7 @@ class ReadCodes:
 
     def styles(self) -> StyleCounts:
         """Return the styles of the codes of the column."""
-        return StyleCounts.of(self.values[self.present] & (BY_PREFIX - 1))
+        return count_styles(self.values[self.present] & (BY_PREFIX - 1))
 
     def suppressed(self, good: BoolArray) -> int:
         """Return the number of unknown codes that are left out of the column."""

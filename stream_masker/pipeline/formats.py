@@ -97,24 +97,13 @@ def _parsed(text: bytes) -> Any:
     try:
         value = orjson.loads(text)
     except orjson.JSONDecodeError as error:
-        raise RecordRejectedError(_reason(error, text)) from None
+        raise RecordRejectedError(Reason.TOO_DEEP if "depth" in error.msg else Reason.NOT_JSON) from None
     marks = text.translate(_MARKS)
     if marks.count(b"[") > MAX_DEPTH:
         _check(value)
     if _MANY_DIGITS in marks:
         json.loads(text, parse_int=lambda digits: _check_number(int(digits[: 2 * _LONG])))
     return value
-
-
-def _reason(error: orjson.JSONDecodeError, text: bytes) -> Reason:
-    """Return why a text is not read as JSON."""
-    if "depth" in error.msg:
-        return Reason.TOO_DEEP
-    try:
-        text.decode()
-    except UnicodeDecodeError:
-        return Reason.NOT_UTF8
-    return Reason.NOT_JSON
 
 
 def _check(document: Any) -> None:

@@ -23,7 +23,7 @@ from stream_masker.core.statistics.counts import Counts, SparseCounts
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.errors import StatisticsError
 from stream_masker.pipeline.records import Block, Rejected
-from stream_masker.pipeline.style import STYLES, Style, StyleCounts
+from stream_masker.pipeline.style import STYLES, Style
 
 Taxonomies: TypeAlias = Mapping[str, Taxonomy]
 JsonObject: TypeAlias = dict[str, Any]
@@ -73,7 +73,7 @@ def decode_block(raw: bytes, taxonomies: Taxonomies, context: Context = NO_CONTE
         _require(data.pop("context") == context.fingerprint, "context")
         data["original"], data["masked"] = _read_counts(data["original"]), _read_counts(data["masked"])
         data["distortions"] = tuple(Distortion(**each) for each in data["distortions"])
-        data["styles"] = tuple(StyleCounts(tuple(each["texts"])) for each in data["styles"])
+        data["styles"] = tuple(map(tuple, data["styles"]))
         return Block(**data)
 
 

@@ -147,8 +147,9 @@ class Result:
         if len(parts) == 1:
             return parts[0]
         starts = accumulate((len(part.offsets) for part in parts), initial=0)
+        columns: dict[str, Any] = {name: _all(getattr(part, name) for part in parts) for name in COLUMNS}
         return cls(
-            **{name: _all(getattr(part, name) for part in parts) for name in COLUMNS},
+            **columns,
             rejected={s + i: one for s, part in zip(starts, parts, strict=False) for i, one in part.rejected.items()},
             blocks=_all(part.blocks for part in parts),
             **tallies(parts),

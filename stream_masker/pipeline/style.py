@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import product, zip_longest
+from itertools import chain, product, repeat, zip_longest
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -56,41 +56,30 @@ STYLES: Final = (
 STYLE_BITS: Final = len(STYLES)
 
 
-@dataclass(frozen=True, slots=True)
-class StyleCounts:
-    """The number of observed texts that fit each of ``STYLES``; empty without texts."""
+StyleCounts: TypeAlias = tuple[int, ...]
+"""The number of observed texts that fit each of ``STYLES``; empty without texts."""
 
-    texts: tuple[int, ...] = ()
 
-    @classmethod
-    def of(cls, fitting: Int64Array) -> StyleCounts:
-        """Return the counts of texts, (m,) int64, each with the styles that it fits as bits."""
-        sets, counts = np.unique(fitting, return_counts=True)
-        return cls(tuple((counts @ (sets[:, None] >> np.arange(STYLE_BITS) & 1)).tolist())) if len(sets) else cls()
-
-    def majority(self, otherwise: Style) -> Style:
-        """Return the style of most texts, of several the first one; ``otherwise`` if no text fits any."""
-        return STYLES[int(np.argmax(self.texts))] if any(self.texts) else otherwise
+def count_styles(fitting: Int64Array) -> StyleCounts:
+    """Return the counts of texts, (m,) int64, each with the styles that it fits as bits."""
+    sets, counts = np.unique(fitting, return_counts=True)
+    return tuple((counts @ (sets[:, None] >> np.arange(STYLE_BITS) & 1)).tolist()) if len(sets) else ()
 
 
 def add_styles(parts: Iterable[Sequence[StyleCounts]]) -> tuple[StyleCounts, ...]:
     """Return the counts of each attribute, added up over all parts that have counts."""
     columns = zip(*(part for part in parts if part), strict=True)
-    sums = (zip_longest(*(counts.texts for counts in column), fillvalue=0) for column in columns)
-    return tuple(StyleCounts(tuple(map(sum, texts))) for texts in sums)
+    return tuple(tuple(map(sum, zip_longest(*column, fillvalue=0))) for column in columns)
 
 
 def learned_styles(
     attributes: Iterable[str], counts: Sequence[StyleCounts], earlier: Mapping[str, Style]
 ) -> dict[str, Style]:
-    """Return each attribute's majority style; where nothing was counted, the earlier one, or that of the ontology.
-
-    counts: one for each attribute, or empty.
+    """Return the style of most texts of each attribute, of several the first one; where no text fits any, the earlier
+    one, or that of the ontology. counts: one for each attribute, or empty.
     """
-    previous = {name: earlier.get(name, CANONICAL) for name in attributes}
-    if not counts:
-        return previous
-    return {name: c.majority(style) for (name, style), c in zip(previous.items(), counts, strict=True)}
+    most = [STYLES[int(np.argmax(texts))] if any(texts) else None for texts in counts]
+    return {name: style or earlier.get(name, CANONICAL) for name, style in zip(attributes, chain(most, repeat(None)))}
 
 
 def styles_of(concepts: ConceptMap, text: str, match: Match) -> int:

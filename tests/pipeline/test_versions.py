@@ -157,13 +157,13 @@ def test_a_history_that_is_read_back_continues_like_the_original() -> None:
     assert resumed.report == never_stopped.report
 
 
-DOTLESS, DOTTED = StyleCounts((2, 0, 0, 0, 0, 0, 4)), StyleCounts((4, 0, 0, 0, 0, 0, 1))
+DOTLESS, DOTTED = (2, 0, 0, 0, 0, 0, 4), (4, 0, 0, 0, 0, 0, 1)
 
 
 def test_the_style_is_that_of_the_majority_of_the_window_or_the_latest_one() -> None:
     made, dotless = calibration(), Style(dot="remove")
     windows = [
-        ([(DOTLESS, DOTLESS), (StyleCounts(), DOTTED), ()], {"one": dotless, "two": Style()}),
+        ([(DOTLESS, DOTLESS), ((), DOTTED), ()], {"one": dotless, "two": Style()}),
         ([()], {"one": dotless, "two": Style()}),
         ([(DOTTED, DOTLESS)], {"one": Style(), "two": dotless}),
     ]

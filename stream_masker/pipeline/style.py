@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, product, repeat, zip_longest
+from itertools import product, zip_longest
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -78,8 +78,11 @@ def learned_styles(
     """Return the style of most texts of each attribute, of several the first one; where no text fits any, the earlier
     one, or that of the ontology. counts: one for each attribute, or empty.
     """
-    most = [STYLES[int(np.argmax(texts))] if any(texts) else None for texts in counts]
-    return {name: style or earlier.get(name, CANONICAL) for name, style in zip(attributes, chain(most, repeat(None)))}
+    styles = {name: earlier.get(name, CANONICAL) for name in attributes}
+    for name, texts in zip([*styles], counts, strict=False):
+        if any(texts):
+            styles[name] = STYLES[int(np.argmax(texts))]
+    return styles
 
 
 def styles_of(concepts: ConceptMap, text: str, match: Match) -> int:

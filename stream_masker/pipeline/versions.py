@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, TypeAlias
 
@@ -21,6 +21,9 @@ from stream_masker.pipeline.style import Style, StyleCounts, learned_styles
 from stream_masker.pipeline.window import Window
 
 DataKind: TypeAlias = Literal["original", "masked"]
+
+KEPT_VERSIONS: Final = 1_000
+"""The number of versions that stay on the topic besides the baseline."""
 
 COMPARISONS: Final = 3
 """The verdicts of a version: on its drift from the previous one and from the baseline, and on its masks."""
@@ -45,16 +48,14 @@ class Subject:
     """What is calibrated, and how its versions are published.
 
     mechanism: a new one, which stays without statistics; alpha: each attribute's noise level; configuration: the hash
-    in published versions; secret_id: of the masking secret that workers must have; keep_versions: the number of
-    versions on the topic besides the baseline; min_records: the least number of values of which people may know;
-    limits: of the risk.
+    in published versions; secret_id: of the masking secret that workers must have; min_records: the least number of
+    values of which people may know; limits: of the risk.
     """
 
     mechanism: Mechanism
     alpha: Mapping[str, float]
     configuration: str
     secret_id: str | None = None
-    keep_versions: int = 1_000
     min_records: int = 1
     limits: RiskLimits = field(default_factory=RiskLimits)
 
@@ -70,8 +71,8 @@ class History:
 
     newest: the highest version number; latest: the newest version that fits; windowed: the blocks of the newest version
     that fits and was computed from blocks; baseline: the newest version that is its own baseline, or the first one that
-    fits and was not computed from a sample; versions: all numbers on the topic; refused: how many versions did not fit;
-    unauthentic: how many messages were not authentic, by cause.
+    fits and was not computed from a sample; refused: how many versions did not fit; unauthentic: how many messages were
+    not authentic, by cause.
     """
 
     subject: Subject
@@ -79,7 +80,6 @@ class History:
     latest: StatisticsMessage | None = None
     windowed: BlockRange | None = None
     baseline: StatisticsMessage | None = None
-    versions: set[int] = field(default_factory=set)
     refused: int = 0
     unauthentic: Counter[str] = field(default_factory=Counter)
 
@@ -88,7 +88,6 @@ class History:
         if version <= self.newest:
             return
         self.newest = version
-        self.versions.add(version)
         if message is None or not message.fits(self.subject.mechanism):
             self.refused += 1
             return
@@ -97,15 +96,11 @@ class History:
         if message.source != "bootstrap" and (self.baseline is None or message.baseline == message.version):
             self.baseline = message
 
-    def expired(self, keep: int) -> tuple[int, ...]:
-        """Return the versions that are older than the newest ``keep``, except for the baseline and the latest that
-        fits."""
-        kept = {m.version for m in (self.baseline, self.latest) if m is not None}
-        return tuple(sorted(v for v in self.versions if v <= self.newest - keep and v not in kept))
-
-    def forget(self, versions: Iterable[int]) -> None:
-        """Remove versions that are no longer on the topic."""
-        self.versions.difference_update(versions)
+    @property
+    def expiring(self) -> int | None:
+        """The version to remove with the next one, unless it is the baseline or the latest one that fits."""
+        version, needed = self.newest + 1 - KEPT_VERSIONS, (self.baseline, self.latest)
+        return version if version > 0 and all(one is None or one.version != version for one in needed) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +108,7 @@ class Publish:
     """The next version, to be published together with its report.
 
     shown: the statistics of the original window, and of the masked one if it has masked values, as people may see them;
-    previous, baseline: the drift from these versions; expired: versions to remove at the same time; counts: of the
+    previous, baseline: the drift from these versions; expired: a version to remove at the same time; counts: of the
     original window, None if they are not known; utility: of the masked window; unchanged, unchanged_records: the shares
     of each attribute's values and of records that masking did not change. These are None if they are not of a window.
     """
@@ -122,7 +117,7 @@ class Publish:
     shown: Mapping[DataKind, Statistics]
     previous: Drift | None
     baseline: Drift | None
-    expired: tuple[int, ...]
+    expired: int | None
     counts: Counts | None = None
     utility: Utility | None = None
     unchanged: Mapping[str, float] | None = None
@@ -243,12 +238,8 @@ class VersionPlanner:
         return shown(exact, self.subject.taxonomies, self.subject.min_records)
 
     def published(self, publish: Publish) -> None:
-        """Add a version that has been published to the history, and remove those that have expired with it.
-
-        The concepts observed before stay observed.
-        """
+        """Add a version that has been published to the history. The concepts observed before stay observed."""
         self.history.add(publish.message.version, publish.message)
-        self.history.forget(publish.expired)
         self._mechanism.restore(publish.message.snapshot)
 
     def _learned(self, counts: Sequence[StyleCounts]) -> Mapping[str, Style]:
@@ -303,8 +294,7 @@ class VersionPlanner:
         baseline = previous = self._drift(statistics, history.latest, counts)
         if history.baseline is not history.latest:
             baseline = self._drift(statistics, history.baseline, counts)
-        expired = history.expired(self.subject.keep_versions - 1)
-        return Publish(message, {"original": self.shown(statistics)}, previous, baseline, expired, counts)
+        return Publish(message, {"original": self.shown(statistics)}, previous, baseline, history.expiring, counts)
 
     def _drift(self, statistics: Statistics, other: StatisticsMessage | None, counts: Counts | None) -> Drift | None:
         if other is None:

@@ -18,6 +18,7 @@ from stream_masker.core.statistics.drift import VERDICTS, drift_between
 from stream_masker.core.statistics.utility import utility
 from stream_masker.errors import StatisticsError
 from stream_masker.pipeline import risk as risk_module
+from stream_masker.pipeline import versions
 from stream_masker.pipeline.messages import BlockRange, decode_statistics, encode_statistics
 from stream_masker.pipeline.records import Block
 from stream_masker.pipeline.risk import RiskLimits
@@ -32,7 +33,6 @@ SUBJECT = Subject(
     mechanism("semantic_noise")(TAXONOMIES, alpha=ALPHA, reference="pair", seed=b"s" * 32),
     alpha=ALPHA,
     configuration="0123456789abcdef",
-    keep_versions=3,
 )
 DISTANCES = (WuPalmer(TAU), WuPalmer(TAU))
 NOW = 1_700_000_000_000
@@ -190,11 +190,10 @@ def test_a_snapshot_brings_its_styles_and_chances_and_the_latest_version_its_win
     assert (other.history.latest.version, other.history.windowed) == (3, BlockRange(3, 3))
 
 
-def test_expired_versions_are_removed_except_the_baseline() -> None:
-    made = calibration(keep_versions=3)
-    expired = [publish(made, entry(i, MORNING)).expired for i in range(1, 8)]
-    assert expired == [(), (), (), (), (2,), (3,), (4,)]
-    assert made.history.versions == {1, 5, 6, 7}
+def test_expired_versions_are_removed_except_the_baseline(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(versions, "KEPT_VERSIONS", 3)
+    made = calibration()
+    assert [publish(made, entry(i, MORNING)).expired for i in range(1, 8)] == [None, None, None, None, 2, 3, 4]
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,6 @@ def nested(path, value):
         ("worker.batch_delay", "24 h", f"'24 h' {USE} {DURATION}"),
         ("worker.batch_delay", "0s", f"'0s' {USE} {DURATION}"),
         ("worker.batch_records", 5.5, f"5.5 {USE} a whole number"),
-        ("calibration.keep_versions", 0, f"0 {USE} a number of at least 1"),
         ("fields.keep", "age", f"'age' {USE} a list"),
         ("fields.generalize.age.date", "week", f"'week' {USE} month or year"),
         ("fields.generalize.age", {}, f"a mapping of 0 {USE} exactly one of width, date and characters"),

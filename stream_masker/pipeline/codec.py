@@ -22,6 +22,7 @@ from stream_masker.core.arrays import BoolArray, Int64Array, offsets_from_length
 from stream_masker.core.batch import ABSENT, Batch, Column, MaskedBatch
 from stream_masker.core.context import Context
 from stream_masker.core.ontology import UNKNOWN
+from stream_masker.core.statistics.counts import key_slots
 from stream_masker.pipeline.fhir import fhir_form
 from stream_masker.pipeline.formats import RecordFormat, Write, record_form
 from stream_masker.pipeline.paths import Document, Path, first_values
@@ -270,10 +271,12 @@ class Codec:
         good[list(walk.refused)] = False
         for number, (reason, path) in walk.refused.items():
             rejected[indices[number]] = Rejected(offsets[indices[number]], reason.value, path)
+        keys = list(compress(keys, good))
         units = None if unit is None else np.array(read_keys[unit], object)[good]
         batch = Batch(
             int(np.count_nonzero(good)),
             tuple(read.column(good) for read in codes),
+            slots=None if noise_key is None else key_slots(self._pseudonyms.secret, keys),
             units=None if units is None else np.unique(units, return_inverse=True)[1],
             context=None if contexts is None else contexts[good],
         )
@@ -281,7 +284,7 @@ class Codec:
         return RecordPart(
             indices=np.array(indices, np.int64)[good],
             batch=batch,
-            keys=list(compress(keys, good)),
+            keys=keys,
             rejected=dict(sorted(rejected.items())),
             styles=[read.styles() for read in codes],
             emptied=walk.emptied,

@@ -1,28 +1,46 @@
-"""The record masker: masks the records of a partition, with one outcome for each record, and counts them."""
+"""The record masker: masks the records of a partition, with one outcome for each record, and counts them in blocks.
+
+A block has the absolute counts of a run of records of one partition. It states what the records *are*, not what
+changed, so merging it twice changes nothing, and a later block replaces an earlier one that overlaps.
+"""
 
 from __future__ import annotations
 
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from itertools import accumulate, chain, islice
+from itertools import accumulate, chain, islice, pairwise
 from typing import Final, TypeAlias
 
 import numpy as np
 
-from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch
+from stream_masker.core.arrays import offsets_from_lengths, ranges
+from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch, unchanged_records
 from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.random import FieldKeys, Keys, PositionKeys, Secret
+from stream_masker.core.statistics.counts import Counts, count_batch, merge
+from stream_masker.core.window import joined
 from stream_masker.errors import ParameterError, StatisticsError, StreamMaskerError
-from stream_masker.pipeline.blocks import BLOCK_RECORDS, BlockCounter, SampleCounts
 from stream_masker.pipeline.codec import DOCUMENTS, Codec, RecordPart
 from stream_masker.pipeline.formats import KEY_FIELD, FormatUnavailableError, MessageKeys, RecordFormat
 from stream_masker.pipeline.plan import Plan
-from stream_masker.pipeline.reasons import Reason
-from stream_masker.pipeline.records import GROUP_HEADER, Header, Inputs, Rejected, Result, stamp, tallies
-from stream_masker.pipeline.style import CANONICAL, Style
+from stream_masker.pipeline.reasons import Reason, RejectionCause
+from stream_masker.pipeline.records import GROUP_HEADER, Block, Header, Inputs, Rejected, Result, stamp, tallies
+from stream_masker.pipeline.style import CANONICAL, Style, StyleCounts, add_styles
 from stream_masker.pipeline.transforms import Pseudonyms
+
+BLOCK_RECORDS: Final = 5_000
+"""The maximum number of records in a block."""
+
+MAX_COUNTED_ELEMENTS: Final = 256
+"""The maximum number of counted array elements of a record, so that a single record cannot dominate a window."""
+
+MAX_BLOCK_ROWS: Final = 20_000
+"""The rows of a block, about: attributes and pairs of attributes times records. More are split, so that a block fits
+into a message of Kafka's default size, 1 MB, even if it is not compressed."""
+
 
 NOT_OF_RECORDS: Final = (StatisticsError, FormatUnavailableError)
 """The errors whose cause lies outside of the records. No record is rejected for them."""
@@ -39,6 +57,29 @@ class GroupTooSmallError(StreamMaskerError):
     def __init__(self, lacking: int) -> None:
         super().__init__(f"the group has too few records that can be masked: it needs at least {lacking} more")
         self.lacking = lacking
+
+
+@dataclass(frozen=True, slots=True)
+class SampleCounts:
+    """The counts of a sample.
+
+    causes: the number of records that are not counted, by reason and configured path; styles: those of the codes of
+    each attribute; the rest: see ``records.TALLIES``.
+    """
+
+    counts: Counts
+    causes: Counter[RejectionCause]
+    styles: Sequence[StyleCounts]
+    emptied: Mapping[str, int]
+    suppressed: Mapping[str, int]
+    generalized: Mapping[str, int]
+
+    @classmethod
+    def joined(cls, parts: Sequence[SampleCounts]) -> SampleCounts:
+        """Join the counts of all parts, at least one."""
+        causes = sum((part.causes for part in parts), Counter[RejectionCause]())
+        styles = add_styles(part.styles for part in parts)
+        return cls(merge(part.counts for part in parts), causes, styles, **tallies(parts))
 
 
 class RecordMasker:
@@ -70,7 +111,6 @@ class RecordMasker:
         pseudonyms = Pseudonyms(self._secret)
         self._codec = Codec(plan, pseudonyms, record_format)
         self._keys = MessageKeys(plan.message.key, record_format, pseudonyms)
-        self._counter = BlockCounter(self._secret, self._sizes)
 
     def set_styles(self, learned: Mapping[str, Style]) -> None:
         """Set the learned styles of a statistics version, by attribute; at first there are none.
@@ -121,7 +161,7 @@ class RecordMasker:
             headers=self._headers(records, statistics_version),
             timestamps=records.timestamps,
             rejected={s + k: r for s, part in zip(starts, parts, strict=False) for k, r in part.rejected.items()},
-            blocks=list(self._counter.blocks(topic, partition, records, parts)) if size else [],
+            blocks=list(self._blocks(topic, partition, records, parts)) if size else [],
             **tallies(parts),
         )
 
@@ -134,7 +174,7 @@ class RecordMasker:
 
     def encode(self, values: Iterable[bytes | None]) -> Iterator[Batch]:
         """Yield the codes of the records that ``count`` counts, as batches of positions."""
-        return (self._counter.with_slots(part.batch, part.keys) for part in self._read(values))
+        return (part.batch for part in self._read(values))
 
     def _read(self, values: Iterable[bytes | None]) -> Iterator[RecordPart]:
         """Yield what is read of values, at most ``BLOCK_RECORDS`` at a time; at least once."""
@@ -146,7 +186,35 @@ class RecordMasker:
 
     def _sample(self, part: RecordPart) -> SampleCounts:
         causes = Counter((reason, field) for _, reason, field in part.rejected.values())
-        return SampleCounts(self._counter.count(part), causes, part.styles, **tallies([part]))
+        return SampleCounts(count_batch(limited(part.batch), self._sizes), causes, part.styles, **tallies([part]))
+
+    def _blocks(self, topic: str, partition: int, records: Inputs, parts: Sequence[RecordPart]) -> Iterator[Block]:
+        """Yield the blocks of the parts that ``records`` were masked in, usually one.
+
+        Distortions and styles are known only for whole parts: those of all are in the first block, which leaves their
+        sums correct.
+        """
+        batch, attributes = joined([limited(part.batch) for part in parts]), range(len(self._sizes))
+        masked = joined([limited(Batch(part.batch.size, part.masked.columns)) for part in parts])
+        starts = accumulate((len(part.values) for part in parts), initial=0)
+        indices = np.concatenate([part.indices + start for part, start in zip(parts, starts, strict=False)])
+        distortions = [sum((part.masked.distortions[j] for part in parts), Distortion()) for j in attributes]
+        styles = add_styles(part.styles for part in parts)
+        for start, end in _ranges(batch, len(records)):
+            rows = np.arange(*np.searchsorted(indices, [start, end]))
+            before, after, has_sums = batch.take(rows), masked.take(rows), start == 0
+            yield Block(
+                topic=topic,
+                partition=partition,
+                first_offset=records.offsets[start],
+                last_offset=records.offsets[end - 1],
+                timestamp=max(records.timestamps[start:end]),
+                original=count_batch(before, self._sizes),
+                masked=count_batch(after, self._sizes),
+                distortions=tuple(distortions if has_sums else [Distortion() for _ in attributes]),
+                unchanged=int(np.count_nonzero(unchanged_records(before, after))),
+                styles=tuple(styles if has_sums else [() for _ in styles]),
+            )
 
     def _headers(self, records: Inputs, version: int) -> list[list[Header]]:
         """Return the headers that the policy names, in their order, and those that state how a record was masked."""
@@ -211,6 +279,24 @@ class RecordMasker:
         for before, after, size in zip(batch.columns, masked.columns, self._sizes, strict=True):
             _check_codes(before, after, size)
         return masked
+
+
+def limited(batch: Batch) -> Batch:
+    """Return a batch with only the first ``MAX_COUNTED_ELEMENTS`` elements of each record's arrays."""
+    columns = list(batch.columns)
+    for j, column in enumerate(columns):
+        if column.offsets is not None and column.lengths.max(initial=0) > MAX_COUNTED_ELEMENTS:
+            kept = np.minimum(column.lengths, MAX_COUNTED_ELEMENTS)
+            columns[j] = Column(column.codes[ranges(column.offsets[:-1], kept)], offsets_from_lengths(kept))
+    return replace(batch, columns=tuple(columns))
+
+
+def _ranges(batch: Batch, size: int) -> Iterator[tuple[int, int]]:
+    """Yield (start, end) of the records of each block; ``size``: the number of records, with those not in the batch."""
+    attributes, elements = len(batch.columns), max((len(column.codes) for column in batch.columns), default=0)
+    rows = elements * attributes * (attributes + 1) // 2
+    blocks = max(1, -(-size // BLOCK_RECORDS), min(size, -(-rows // MAX_BLOCK_ROWS)))
+    yield from pairwise(np.unique(np.linspace(0, size, blocks + 1).astype(np.int64)).tolist())
 
 
 def _all_rejected(records: Inputs, part: RecordPart | None, reason: Reason) -> list[Rejected]:

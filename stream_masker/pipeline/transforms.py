@@ -54,7 +54,7 @@ class Pseudonyms:
 
     def __init__(self, secret: bytes | Secret) -> None:
         """Raises ParameterError if the secret is empty."""
-        self._secret = secret if isinstance(secret, Secret) else Secret(secret)
+        self.secret = secret if isinstance(secret, Secret) else Secret(secret)
         self._known = Cache(lambda text: self._of([text], b"masker-pseudonym").hex())
         self.offset_hashes = Cache(lambda key: self._of([key], b"masker-offset"))
         """16 bytes for the key of a record's dates, independent of its pseudonym."""
@@ -78,7 +78,7 @@ class Pseudonyms:
 
     def _of(self, texts: Sequence[bytes], purpose: bytes) -> bytes:
         """Return 16 bytes for each text, one after another."""
-        return self._secret.words(purpose, self._secret.digests(texts)).tobytes()
+        return self.secret.words(purpose, self.secret.digests(texts)).tobytes()
 
 
 def text_of(value: JsonValue) -> bytes:

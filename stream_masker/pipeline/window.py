@@ -7,21 +7,42 @@ calibrator that restarts from the first block of the last published version reac
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
 from typing import Final, TypeAlias
 
-from stream_masker.pipeline.blocks import merge_blocks
+from stream_masker.core.batch import Distortion
+from stream_masker.core.statistics.counts import merge
 from stream_masker.pipeline.messages import BlockRange
 from stream_masker.pipeline.records import Block
+from stream_masker.pipeline.style import add_styles
 
 GROUP_SHARE: Final = 0.01
 """A group of blocks is complete with this share of the window's records, or of its age."""
 
 MAX_GROUPS: Final = 1_000
 """The most groups of a window, for blocks whose times alternate: each of them may complete a group."""
+
+
+def merge_blocks(blocks: Sequence[Block]) -> Block:
+    """Merge the blocks of one partition, at least one, into one block. It has the place of all of them together."""
+    if len(blocks) == 1:
+        return blocks[0]
+    columns = zip(*(block.distortions for block in blocks), strict=True)
+    return replace(
+        blocks[0],
+        first_offset=min(block.first_offset for block in blocks),
+        last_offset=max(block.last_offset for block in blocks),
+        timestamp=max(block.timestamp for block in blocks),
+        original=merge(block.original for block in blocks),
+        masked=merge(block.masked for block in blocks),
+        distortions=tuple(sum(column, Distortion()) for column in columns),
+        unchanged=sum(block.unchanged for block in blocks),
+        styles=add_styles(block.styles for block in blocks),
+    )
+
 
 Partition: TypeAlias = tuple[str, int]
 

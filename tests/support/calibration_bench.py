@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry
 from stream_masker.core.arrays import offsets_from_lengths
 from stream_masker.core.batch import Batch, Column, Distortion
 from stream_masker.core.statistics.counts import Counts, count_batch
-from stream_masker.pipeline.blocks import SampleCounts
+from stream_masker.pipeline.masker import SampleCounts
 from stream_masker.pipeline.messages import StatisticsMessage, block_key, encode_block
 from stream_masker.pipeline.records import Block
 from stream_masker.pipeline.versions import History, Publish, VersionPlanner

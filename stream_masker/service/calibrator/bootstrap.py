@@ -18,9 +18,8 @@ import orjson
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message, Producer, TopicPartition
 
 from stream_masker.errors import ServiceError, StatisticsError
-from stream_masker.pipeline.blocks import SampleCounts
 from stream_masker.pipeline.formats import FormatUnavailableError
-from stream_masker.pipeline.masker import RecordMasker
+from stream_masker.pipeline.masker import RecordMasker, SampleCounts
 from stream_masker.pipeline.messages import BlockRange, StatisticsMessage, decode_statistics, encode_statistics
 from stream_masker.pipeline.seal import SealError, TopicSeal
 from stream_masker.pipeline.versions import History, Publish, Subject, VersionPlanner

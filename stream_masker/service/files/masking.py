@@ -22,9 +22,9 @@ from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.drift import Drift, drift_between
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.errors import ServiceError, StatisticsError
-from stream_masker.pipeline.blocks import SampleCounts
 from stream_masker.pipeline.fhir import bundle_of
 from stream_masker.pipeline.formats import document_of
+from stream_masker.pipeline.masker import SampleCounts
 from stream_masker.pipeline.messages import StatisticsMessage, decode_statistics, encode_rejection
 from stream_masker.pipeline.paths import JsonValue, selected
 from stream_masker.pipeline.plan import AttributePlan, Plan

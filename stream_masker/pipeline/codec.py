@@ -56,18 +56,29 @@ BY_PREFIX: Final = 1 << STYLE_BITS
 
 
 class Found(NamedTuple):
-    """Values that a walk has found at a path of an attribute; place: the number of their place, 0 in a scalar."""
+    """Values at a path of an attribute, and the number of their place, 0 in a scalar."""
 
     place: int
     path: Path
     slots: Slots
 
 
+class Codes(NamedTuple):
+    """The codes of an attribute in a batch: their values and records, in the order of the records.
+
+    fills: places to write to, the number of the code of each, and the texts of masks.
+    """
+
+    values: Int64Array
+    records: Int64Array
+    fills: list[tuple[Slots, Int64Array, Cache]]
+
+
 class Attribute:
     """The codes of an attribute."""
 
     def __init__(self, plan: AttributePlan) -> None:
-        self.plan, self._is_required, self._is_array = plan, plan.missing == "reject", plan.is_array
+        self.plan, self._is_required = plan, plan.missing == "reject"
         places = [(number if plan.is_array else 0, place) for number, place in enumerate(plan.places)]
         self._written = [(number, path) for number, place in places for path in place.written]
         self._elements = [(number, place.path.elements) for number, place in places]
@@ -83,7 +94,7 @@ class Attribute:
         concepts = self.plan.concepts
         self._texts = Cache(lambda position: None if position == ABSENT else written_code(concepts, style, position))
 
-    def read(self, walk: Walk, records: int) -> ReadCodes:
+    def read(self, walk: Walk, records: int) -> Codes:
         """Return the codes of a batch. The records that lack one, or have an unknown one, are refused.
 
         Null is no value of an attribute, and stays null.
@@ -106,11 +117,11 @@ class Attribute:
         for element in np.flatnonzero(values < SUPPRESSED).tolist():
             path = self._codes[keys[element] % places]
             walk.refuse([int(owners[element])], _REASONS[int(values[element]) - MISSING], path)
-        return ReadCodes(self._is_array, values, owners, fills)
+        return Codes(values, owners, fills)
 
     def _required(self, walk: Walk, records: int) -> list[Found]:
         """Return what must have a code: records, or the elements of arrays. Records without such a list are refused."""
-        if self._is_array:
+        if self.plan.is_array:
             lists = (slots.without_null() for path in self._lists for slots in walk.found[path])
             having = {record for slots in lists for record in slots.places[0].tolist()}
             walk.refuse(set(range(records)) - having, Reason.MISSING, self._codes[0])
@@ -156,47 +167,33 @@ def _numbered(parts: Sequence[Found], places: int) -> tuple[list[Int64Array], In
     return slices(numbers, [column.shape[1] for column in columns]), keys[0, is_first]
 
 
-@dataclass(slots=True)
-class ReadCodes:
-    """The codes of an attribute in a batch: their values and records, in the order of the records.
+class MaskedCodes:
+    """The codes of an attribute in the records that can be masked; ``good``: (n,) bool, which records these are.
 
-    fills: places to write to, the number of the code of each, and the texts of masks; present: the numbers of the codes
-    that are masked.
+    column, styles: of these codes; suppressed: how many unknown codes are not among them; generalized: of how many
+    only a prefix is known.
     """
 
-    is_array: bool
-    values: Int64Array
-    records: Int64Array
-    fills: list[tuple[Slots, Int64Array, Cache]]
-    present: Int64Array = field(default_factory=lambda: _NONE)
-
-    def column(self, good: BoolArray) -> Column:
-        """Return the column of the records that can be masked; ``good``: (n,) bool."""
-        self.present = np.flatnonzero((self.values >= 0) & good[self.records])
-        positions, records = (self.values[self.present] >> SHIFT).astype(np.int32), self.records[self.present]
-        if self.is_array:
-            return Column(positions, offsets_from_lengths(np.bincount(records, minlength=len(good))[good]))
-        column = np.full(len(good), ABSENT, np.int32)
-        column[records] = positions
-        return Column(column[good])
-
-    def styles(self) -> StyleCounts:
-        """Return the styles of the codes of the column."""
-        return count_styles(self.values[self.present] & (BY_PREFIX - 1))
-
-    def suppressed(self, good: BoolArray) -> int:
-        """Return the number of unknown codes that are left out of the column."""
-        return int(np.count_nonzero(self.values[good[self.records]] == SUPPRESSED))
-
-    def generalized(self) -> int:
-        """Return the number of codes in the column of which only a prefix is known."""
-        return int(np.count_nonzero(self.values[self.present] & BY_PREFIX))
+    def __init__(self, codes: Codes, good: BoolArray, *, is_array: bool) -> None:
+        self._fills, self._size = codes.fills, len(codes.values)
+        self._present = np.flatnonzero((codes.values >= 0) & good[codes.records])
+        values, records = codes.values[self._present], codes.records[self._present]
+        positions = (values >> SHIFT).astype(np.int32)
+        if is_array:
+            self.column = Column(positions, offsets_from_lengths(np.bincount(records, minlength=len(good))[good]))
+        else:
+            column = np.full(len(good), ABSENT, np.int32)
+            column[records] = positions
+            self.column = Column(column[good])
+        self.styles = count_styles(values & (BY_PREFIX - 1))
+        self.suppressed = int(np.count_nonzero(codes.values[good[codes.records]] == SUPPRESSED))
+        self.generalized = int(np.count_nonzero(values & BY_PREFIX))
 
     def write(self, masked: Column) -> None:
         """Write the masked codes, their labels and copies."""
-        positions = np.full(len(self.values), ABSENT)
-        positions[self.present] = masked.codes[masked.codes >= 0]
-        for slots, elements, texts in self.fills:
+        positions = np.full(self._size, ABSENT)
+        positions[self._present] = masked.codes[masked.codes >= 0]
+        for slots, elements, texts in self._fills:
             slots.fill(map(texts.__getitem__, positions[elements].tolist()))
 
 
@@ -223,7 +220,7 @@ class RecordPart:
     suppressed: Mapping[str, int]
     generalized: Mapping[str, int]
     documents: Sequence[tuple[Document, Write]]
-    codes: Sequence[ReadCodes]
+    codes: Sequence[MaskedCodes]
     masked: MaskedBatch = field(init=False)
     values: Sequence[bytes | None] = field(init=False)
 
@@ -266,32 +263,32 @@ class Codec:
             walk.refuse(without, Reason.MISSING_NOISE_KEY, noise_key)
         walk.through(documents, self._rests)
         contexts = self._contexts(documents)
-        codes = [attribute.read(walk, len(documents)) for attribute in self._attributes]
+        read = [(attribute.plan, attribute.read(walk, len(documents))) for attribute in self._attributes]
         good = np.ones(len(documents), np.bool_)
         good[list(walk.refused)] = False
+        codes = {plan.name: MaskedCodes(given, good, is_array=plan.is_array) for plan, given in read}
         for number, (reason, path) in walk.refused.items():
             rejected[indices[number]] = Rejected(offsets[indices[number]], reason.value, path)
         keys = list(compress(keys, good))
         units = None if unit is None else np.array(read_keys[unit], object)[good]
         batch = Batch(
             int(np.count_nonzero(good)),
-            tuple(read.column(good) for read in codes),
+            tuple(one.column for one in codes.values()),
             slots=None if noise_key is None else key_slots(self._pseudonyms.secret, keys),
             units=None if units is None else np.unique(units, return_inverse=True)[1],
             context=None if contexts is None else contexts[good],
         )
-        names = [attribute.plan.name for attribute in self._attributes]
         return RecordPart(
             indices=np.array(indices, np.int64)[good],
             batch=batch,
             keys=keys,
             rejected=dict(sorted(rejected.items())),
-            styles=[read.styles() for read in codes],
+            styles=[one.styles for one in codes.values()],
             emptied=walk.emptied,
-            suppressed={name: read.suppressed(good) for name, read in zip(names, codes, strict=True)},
-            generalized={name: read.generalized() for name, read in zip(names, codes, strict=True)},
+            suppressed={name: one.suppressed for name, one in codes.items()},
+            generalized={name: one.generalized for name, one in codes.items()},
             documents=list(compress(opened, good)),
-            codes=codes,
+            codes=list(codes.values()),
         )
 
     def _opened(self, records: Inputs, rejected: dict[int, Rejected]) -> tuple[list[int], list[tuple[Document, Write]]]:

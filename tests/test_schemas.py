@@ -70,7 +70,7 @@ def messages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[bytes]]
         bench.deliver(number, block(10 * number))
         bench.advance(1_000.0 * number)
     first = bench.messages[0]
-    styles = {"one": Style(dot="remove"), "two": Style(text="label")}
+    styles = {"one": Style.DOTLESS, "two": Style.LABEL}
     model = {"statistics": {**first.snapshot["statistics"], "model": {"values": "eJwDAAAAAAE="}}}
     of_a_file = replace(first, blocks=None, source="file", styles=styles, snapshot={**first.snapshot, **model})
     contextual = replace(one, original=replace(one.original, contexts={1: one.original}))

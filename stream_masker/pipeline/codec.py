@@ -30,7 +30,6 @@ from stream_masker.pipeline.plan import AttributePlan, Plan
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError
 from stream_masker.pipeline.records import Inputs, Rejected
 from stream_masker.pipeline.style import (
-    CANONICAL,
     STYLE_BITS,
     Style,
     StyleCounts,
@@ -44,8 +43,6 @@ from stream_masker.pipeline.walk import Slots, Walk, whole_paths
 DOCUMENTS: Final = 1_000
 """The number of records that are read, masked and written together. Of more, the documents leave the processor's cache;
 of fewer, each record has a larger share in what is done once a batch."""
-
-_NONE: Int64Array = np.empty(0, np.int64)
 
 NO_CODE, SUPPRESSED, NOT_A_CODE, EMPTY, UNKNOWN_CODE, MISSING = range(-1, -7, -1)
 _REASONS: Final = (Reason.MISSING, Reason.UNKNOWN_CODE, Reason.EMPTY, Reason.NOT_A_CODE)
@@ -87,7 +84,7 @@ class Attribute:
         self._values = Cache(self._value)
         labels = plan.concepts.taxonomy.labels
         self._label_texts = Cache(lambda position: None if position == ABSENT else labels[position] or None)
-        self.set_style(CANONICAL)
+        self.set_style(Style.ID)
 
     def set_style(self, style: Style) -> None:
         """Set the style in which codes are written from now on."""

@@ -28,7 +28,7 @@ from stream_masker.pipeline.formats import KEY_FIELD, FormatUnavailableError, Me
 from stream_masker.pipeline.plan import Plan
 from stream_masker.pipeline.reasons import Reason, RejectionCause
 from stream_masker.pipeline.records import GROUP_HEADER, Block, Header, Inputs, Rejected, Result, stamp, tallies
-from stream_masker.pipeline.style import CANONICAL, Style, StyleCounts, add_styles
+from stream_masker.pipeline.style import Style, StyleCounts, add_styles
 from stream_masker.pipeline.transforms import Pseudonyms
 
 BLOCK_RECORDS: Final = 5_000
@@ -117,7 +117,7 @@ class RecordMasker:
 
         An attribute without a configured or learned style is written as its ontology's ids.
         """
-        self._codec.set_styles([learned.get(attribute.name, CANONICAL) for attribute in self._plan.attributes])
+        self._codec.set_styles([learned.get(attribute.name, Style.ID) for attribute in self._plan.attributes])
 
     @property
     def needs_group(self) -> bool:

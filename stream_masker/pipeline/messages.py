@@ -23,7 +23,7 @@ from stream_masker.core.statistics.counts import Counts, SparseCounts
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.errors import StatisticsError
 from stream_masker.pipeline.records import Block, Rejected
-from stream_masker.pipeline.style import STYLES, Style
+from stream_masker.pipeline.style import Style
 
 Taxonomies: TypeAlias = Mapping[str, Taxonomy]
 JsonObject: TypeAlias = dict[str, Any]
@@ -153,8 +153,7 @@ def decode_statistics(raw: bytes) -> StatisticsMessage:
         data = _object(raw)
         _require(isinstance(data["version"], int) and isinstance(data["snapshot"], dict), "version or snapshot")
         data["blocks"] = None if data["blocks"] is None else BlockRange(**data["blocks"])
-        data["styles"] = styles = {name: Style(**style) for name, style in data["styles"].items()}
-        _require(set(styles.values()) <= set(STYLES), "styles")
+        data["styles"] = {name: Style(style) for name, style in data["styles"].items()}
         return StatisticsMessage(**data)
 
 

@@ -128,7 +128,7 @@ VERSION = StatisticsMessage(
     blocks=BlockRange(0, 7),
     baseline=1,
     snapshot={"statistics": {}, "exact": 0.1 + 0.2},
-    styles={"one": Style(dot="remove")},
+    styles={"one": Style.DOTLESS},
     secret_id="ab",
 )
 

@@ -157,21 +157,21 @@ def test_a_history_that_is_read_back_continues_like_the_original() -> None:
     assert resumed.report == never_stopped.report
 
 
-DOTLESS, DOTTED = (2, 0, 0, 0, 0, 0, 4), (4, 0, 0, 0, 0, 0, 1)
+DOTLESS, DOTTED = (2, 0, 4), (4, 0, 1)
 
 
 def test_the_style_is_that_of_the_majority_of_the_window_or_the_latest_one() -> None:
-    made, dotless = calibration(), Style(dot="remove")
+    made, dotless = calibration(), Style.DOTLESS
     windows = [
-        ([(DOTLESS, DOTLESS), ((), DOTTED), ()], {"one": dotless, "two": Style()}),
-        ([()], {"one": dotless, "two": Style()}),
-        ([(DOTTED, DOTLESS)], {"one": Style(), "two": dotless}),
+        ([(DOTLESS, DOTLESS), ((), DOTTED), ()], {"one": dotless, "two": Style.ID}),
+        ([()], {"one": dotless, "two": Style.ID}),
+        ([(DOTTED, DOTLESS)], {"one": Style.ID, "two": dotless}),
     ]
     for number, (parts, styles) in enumerate(windows):
         blocks = [entry(10 * number + k, MORNING, styles=part) for k, part in enumerate(parts)]
         assert publish(made, *blocks).message.styles == styles
     sample = calibration().on_sample(MORNING, NOW, (DOTLESS, DOTTED)).message
-    assert sample.styles == {"one": dotless, "two": Style()}
+    assert sample.styles == {"one": dotless, "two": Style.ID}
 
 
 def test_a_snapshot_brings_its_styles_and_chances_and_the_latest_version_its_window() -> None:
@@ -184,7 +184,7 @@ def test_a_snapshot_brings_its_styles_and_chances_and_the_latest_version_its_win
     other.published(again := other.on_snapshot(made.history.latest, NOW))
     assert (again.message.version, again.message.secret_id, other.secret_differs) == (2, "ef", False)
     assert again.message.blocks == BlockRange(3, 3)
-    given = {"styles": {"one": Style(dot="remove"), "two": Style()}, "guessed": {"pram": 0.5}, "blocks": None}
+    given = {"styles": {"one": Style.DOTLESS, "two": Style.ID}, "guessed": {"pram": 0.5}, "blocks": None}
     other.published(snapshot := other.on_snapshot(replace(again.message, **given, source="file"), NOW))
     assert {name: getattr(snapshot.message, name) for name in given} == given
     assert (other.history.latest.version, other.history.windowed) == (3, BlockRange(3, 3))

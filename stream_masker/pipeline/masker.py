@@ -9,14 +9,13 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate, chain, islice, pairwise
 from typing import Final, TypeAlias
 
 import numpy as np
 
-from stream_masker.core.arrays import offsets_from_lengths, ranges
 from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch, unchanged_records
 from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.random import FieldKeys, Keys, PositionKeys, Secret
@@ -33,9 +32,6 @@ from stream_masker.pipeline.transforms import Pseudonyms
 
 BLOCK_RECORDS: Final = 5_000
 """The maximum number of records in a block."""
-
-MAX_COUNTED_ELEMENTS: Final = 256
-"""The maximum number of counted array elements of a record, so that a single record cannot dominate a window."""
 
 MAX_BLOCK_ROWS: Final = 20_000
 """The rows of a block, about: attributes and pairs of attributes times records. More are split, so that a block fits
@@ -186,7 +182,7 @@ class RecordMasker:
 
     def _sample(self, part: RecordPart) -> SampleCounts:
         causes = Counter((reason, field) for _, reason, field in part.rejected.values())
-        return SampleCounts(count_batch(limited(part.batch), self._sizes), causes, part.styles, **tallies([part]))
+        return SampleCounts(count_batch(part.batch, self._sizes), causes, part.styles, **tallies([part]))
 
     def _blocks(self, topic: str, partition: int, records: Inputs, parts: Sequence[RecordPart]) -> Iterator[Block]:
         """Yield the blocks of the parts that ``records`` were masked in, usually one.
@@ -194,8 +190,8 @@ class RecordMasker:
         Distortions and styles are known only for whole parts: those of all are in the first block, which leaves their
         sums correct.
         """
-        batch, attributes = joined([limited(part.batch) for part in parts]), range(len(self._sizes))
-        masked = joined([limited(Batch(part.batch.size, part.masked.columns)) for part in parts])
+        batch, attributes = joined([part.batch for part in parts]), range(len(self._sizes))
+        masked = joined([Batch(part.batch.size, part.masked.columns) for part in parts])
         starts = accumulate((len(part.values) for part in parts), initial=0)
         indices = np.concatenate([part.indices + start for part, start in zip(parts, starts, strict=False)])
         distortions = [sum((part.masked.distortions[j] for part in parts), Distortion()) for j in attributes]
@@ -279,16 +275,6 @@ class RecordMasker:
         for before, after, size in zip(batch.columns, masked.columns, self._sizes, strict=True):
             _check_codes(before, after, size)
         return masked
-
-
-def limited(batch: Batch) -> Batch:
-    """Return a batch with only the first ``MAX_COUNTED_ELEMENTS`` elements of each record's arrays."""
-    columns = list(batch.columns)
-    for j, column in enumerate(columns):
-        if column.offsets is not None and column.lengths.max(initial=0) > MAX_COUNTED_ELEMENTS:
-            kept = np.minimum(column.lengths, MAX_COUNTED_ELEMENTS)
-            columns[j] = Column(column.codes[ranges(column.offsets[:-1], kept)], offsets_from_lengths(kept))
-    return replace(batch, columns=tuple(columns))
 
 
 def _ranges(batch: Batch, size: int) -> Iterator[tuple[int, int]]:

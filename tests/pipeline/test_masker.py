@@ -13,7 +13,7 @@ from stream_masker.core.random import FieldKeys, PositionKeys
 from stream_masker.core.statistics.counts import count_batch, same_counts
 from stream_masker.errors import ParameterError, StatisticsError
 from stream_masker.pipeline import masker
-from stream_masker.pipeline.masker import MAX_COUNTED_ELEMENTS, RecordMasker
+from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.records import Masked, Rejected
 from stream_masker.pipeline.transforms import Pseudonyms
 from stream_masker.pipeline.window import merge_blocks
@@ -80,17 +80,6 @@ def test_noise_is_keyed_by_position_or_by_a_field(bench):
         on_bench.mask(first, {}, *others)
         ((_, keys),) = on_bench.mechanism.seen
         assert np.array_equal(keys.digests, expected.digests)
-
-
-def test_a_record_with_very_many_codes_weighs_no_more_than_a_bounded_number_of_others(bench):
-    """10,000 equal codes of one record would otherwise outweigh all other records of a window."""
-    on_bench, most = bench({"code": {"path": "codes[*]"}}), MAX_COUNTED_ELEMENTS
-    lists = [["E03"] * 2, ["I10"] * 10_000, [], ["E11.9"] * 3]
-    result = on_bench.result([on_bench.record(k, {"codes": codes}) for k, codes in enumerate(lists)])
-    assert len(orjson.loads(result.values[1])["codes"]) == 10_000
-    (block,) = result.blocks
-    assert on_bench.texts_counted(block.original) == [{"E03": 2, "I10": most, "E11.9": 3}]
-    assert on_bench.texts_counted(block.masked) == [{"E03": 2, "E11.9": most, "I11.0": 3}]
 
 
 @pytest.mark.parametrize("patient", [{}, *({"id": key} for key in (None, True, "", " ", [])), "p", None])

@@ -29,14 +29,7 @@ from stream_masker.pipeline.paths import Document, Path, first_values
 from stream_masker.pipeline.plan import AttributePlan, Plan
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError
 from stream_masker.pipeline.records import Inputs, Rejected
-from stream_masker.pipeline.style import (
-    STYLE_BITS,
-    Style,
-    StyleCounts,
-    count_styles,
-    styles_of,
-    written_code,
-)
+from stream_masker.pipeline.style import STYLE_BITS, Style, StyleCounts, count_styles, styles_of, written_code
 from stream_masker.pipeline.transforms import Cache, Pseudonyms, key_text, least_number
 from stream_masker.pipeline.walk import Slots, Walk, whole_paths
 

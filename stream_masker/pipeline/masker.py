@@ -106,7 +106,7 @@ class RecordMasker:
         self._sizes = [len(attribute.concepts.taxonomy) for attribute in plan.attributes]
         pseudonyms = Pseudonyms(self._secret)
         self._codec = Codec(plan, pseudonyms, record_format)
-        self._keys = MessageKeys(plan.message.key, record_format, pseudonyms)
+        self._keys = MessageKeys(plan.key, record_format, pseudonyms)
 
     def set_styles(self, learned: Mapping[str, Style]) -> None:
         """Set the learned styles of a statistics version, by attribute; at first there are none.
@@ -123,7 +123,7 @@ class RecordMasker:
     @property
     def reads_headers(self) -> bool:
         """Whether the plan uses the records' headers. If not, they may be left out of the input."""
-        return bool(self._plan.message.headers)
+        return bool(self._plan.headers)
 
     def mask(
         self,
@@ -166,7 +166,16 @@ class RecordMasker:
 
         Records are rejected for the same reasons as by ``mask``.
         """
-        return SampleCounts.joined([self._sample(part) for part in self._read(values)])
+        parts = [
+            SampleCounts(
+                count_batch(part.batch, self._sizes),
+                Counter((reason, field) for _, reason, field in part.rejected.values()),
+                part.styles,
+                **tallies([part]),
+            )
+            for part in self._read(values)
+        ]
+        return SampleCounts.joined(parts)
 
     def encode(self, values: Iterable[bytes | None]) -> Iterator[Batch]:
         """Yield the codes of the records that ``count`` counts, as batches of positions."""
@@ -179,10 +188,6 @@ class RecordMasker:
             some = list(islice(rest, BLOCK_RECORDS))
             size = len(some)
             yield self._codec.read(Inputs(offsets=range(size), values=some, keys=(), timestamps=()))
-
-    def _sample(self, part: RecordPart) -> SampleCounts:
-        causes = Counter((reason, field) for _, reason, field in part.rejected.values())
-        return SampleCounts(count_batch(part.batch, self._sizes), causes, part.styles, **tallies([part]))
 
     def _blocks(self, topic: str, partition: int, records: Inputs, parts: Sequence[RecordPart]) -> Iterator[Block]:
         """Yield the blocks of the parts that ``records`` were masked in, usually one.
@@ -214,7 +219,7 @@ class RecordMasker:
 
     def _headers(self, records: Inputs, version: int) -> list[list[Header]]:
         """Return the headers that the policy names, in their order, and those that state how a record was masked."""
-        kept = frozenset(self._plan.message.headers)
+        kept = frozenset(self._plan.headers)
         own = stamp(version, self._mechanism.name, self._plan.configuration)
         if self.needs_group and len(records):
             own.append((GROUP_HEADER, f"{records.offsets[0]}-{records.offsets[-1]}".encode()))
@@ -232,18 +237,21 @@ class RecordMasker:
         Of a group, none is masked without the others: all are rejected, or held by GroupTooSmallError. Records that
         turn out to be unwritable are left out, because the others are still a group.
         """
-        part, size, offsets = None, len(records), records.offsets
+        reason, rejected, size, offsets = Reason.INTERNAL_ERROR, list[Rejected](), len(records), records.offsets
         try:
             part = self._codec.read(records, known)
-            rejected = self._codec.write(part, mask_batch(part, offsets), offsets)
-            if not rejected:
+            rejected = list(part.rejected.values())
+            unwritable = self._codec.write(part, mask_batch(part, offsets), offsets)
+            if not unwritable:
                 return [part]
+            known |= {one.offset: one for one in unwritable}
+            return self._mask_part(records, mask_batch, known, hold=hold)
         except NOT_OF_RECORDS:
             raise
         except GroupTooSmallError:
             if hold:
                 raise
-            rejected = _all_rejected(records, part, Reason.GROUP_TOO_SMALL)
+            reason = Reason.GROUP_TOO_SMALL
         except Exception as error:  # noqa: BLE001
             if size > 1 and not self.needs_group:
                 middle = size // 2
@@ -251,8 +259,9 @@ class RecordMasker:
                 return [one for half in halves for one in self._mask_part(half, mask_batch, known, hold=hold)]
             place = f"group at offsets {offsets[0]} to {offsets[-1]}" if size > 1 else f"record at offset {offsets[0]}"
             _log.error("masking the %s failed (%s)", place, type(error).__name__)
-            rejected = _all_rejected(records, part, Reason.INTERNAL_ERROR)
-        known.update((one.offset, one) for one in rejected)
+        given = zip(offsets, records.values, strict=True)
+        rejected += [Rejected(offset, reason.value) for offset, value in given if value is not None]
+        known |= {one.offset: one for one in reversed(rejected)}
         return self._mask_part(records, mask_batch, known, hold=hold)
 
     def _mask_batch(self, place: tuple[str, int], part: RecordPart, offsets: Sequence[int]) -> MaskedBatch:
@@ -283,17 +292,6 @@ def _ranges(batch: Batch, size: int) -> Iterator[tuple[int, int]]:
     rows = elements * attributes * (attributes + 1) // 2
     blocks = max(1, -(-size // BLOCK_RECORDS), min(size, -(-rows // MAX_BLOCK_ROWS)))
     yield from pairwise(np.unique(np.linspace(0, size, blocks + 1).astype(np.int64)).tolist())
-
-
-def _all_rejected(records: Inputs, part: RecordPart | None, reason: Reason) -> list[Rejected]:
-    """Return the rejections of all records but tombstones; ``reason``: of those that could be masked.
-
-    part: what has been read of them; None if they cannot be read.
-    """
-    known = {} if part is None else part.rejected
-    values = zip(records.offsets, records.values, strict=True)
-    every = {index: Rejected(offset, reason.value) for index, (offset, value) in enumerate(values) if value is not None}
-    return list({**every, **known}.values())
 
 
 def _check_codes(before: Column, after: Column, size: int) -> None:

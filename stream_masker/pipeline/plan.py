@@ -118,23 +118,11 @@ class FieldPolicy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MessagePolicy:
-    """What happens to the message's key, and the names of the headers that are kept. All others are dropped."""
-
-    key: Treatment = "pseudonymize"
-    headers: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        for name in self.headers:
-            if name.startswith(OWN_HEADERS):
-                raise ConfigurationError(f"message.headers: {name!r} is set by stream-masker itself and cannot be kept")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """Everything that the record masker needs, except for the mechanism and the secret.
 
-    attributes: in the order of the mechanism's attributes; noise_key: the field that keys the noise, None for
+    attributes: in the order of the mechanism's attributes; key: what happens to the message's key; headers: the names
+    of those that are kept, all others are dropped; noise_key: the field that keys the noise, None for
     the record's topic, partition and offset; unit: the field whose different values k-anonymity counts, None for
     records; configuration: the configuration's hash, for a header; record_bytes: the maximum size of a record; fhir:
     the listed types of resources if messages are FHIR resources and Bundles, whose paths are those of
@@ -145,7 +133,8 @@ class Plan:
     attributes: tuple[AttributePlan, ...]
     fields: FieldPolicy
     configuration: str
-    message: MessagePolicy = field(default_factory=MessagePolicy)
+    key: Treatment = "pseudonymize"
+    headers: tuple[str, ...] = ()
     noise_key: Path | None = None
     record_bytes: int = 1_048_576
     unit: Path | None = None
@@ -155,6 +144,8 @@ class Plan:
     def __post_init__(self) -> None:
         if not self.attributes:
             raise ConfigurationError("attributes: at least one is required")
+        if own := [name for name in self.headers if name.startswith(OWN_HEADERS)]:
+            raise ConfigurationError(f"message.headers: {own[0]!r} is set by stream-masker itself and cannot be kept")
         ones = {"noise_key": [self.noise_key], "groups.unit": [self.unit], "mechanism.context": self.context}
         for name, keys in ones.items():
             for path in chain.from_iterable(key.ways for key in keys if key is not None):

@@ -17,7 +17,7 @@ from stream_masker.errors import ConfigurationError, StreamMaskerError
 from stream_masker.pipeline.fhir import ReferencePseudonym
 from stream_masker.pipeline.hl7v2 import CONTROL_ID
 from stream_masker.pipeline.paths import Path
-from stream_masker.pipeline.plan import AttributePlan, FieldPolicy, MessagePolicy, Place, Plan
+from stream_masker.pipeline.plan import AttributePlan, FieldPolicy, Place, Plan
 from stream_masker.pipeline.transforms import (
     Constant,
     DateShift,
@@ -77,7 +77,8 @@ def build_plan(configuration: Configuration) -> Plan:
         attributes=attributes,
         fields=_field_policy(configuration, paths),
         configuration=configuration.hash,
-        message=MessagePolicy(key=message.key, headers=message.headers),
+        key=message.key,
+        headers=message.headers,
         noise_key=paths.keys.get(("noise_key",)),
         unit=paths.keys.get(("groups", "unit")),
         fhir=paths.fhir_types(keeps_others=configuration.fields.unlisted == "keep"),

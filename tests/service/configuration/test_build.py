@@ -8,7 +8,6 @@ from support import examples
 
 from stream_masker.errors import ConfigurationError
 from stream_masker.pipeline.paths import compile_path
-from stream_masker.pipeline.plan import MessagePolicy
 from stream_masker.service.configuration import parse_configuration
 from stream_masker.service.configuration.build import build_mechanism, build_plan, build_taxonomies
 
@@ -54,7 +53,7 @@ def test_the_plan_has_attributes_message_key_and_limits(build):
     assert first.concepts.taxonomy.ids[first.concepts.find("C").position] == "Cholera"
     assert (second.name, second.is_array, second.missing, second.places[0].label) == ("secondary", True, "reject", None)
     assert (plan.configuration, plan.record_bytes) == (configuration.hash, 9)
-    assert plan.message == MessagePolicy(key="drop", headers=("a",))
+    assert (plan.key, plan.headers) == ("drop", ("a",))
     assert plan.noise_key == compile_path("patient.id")
 
 

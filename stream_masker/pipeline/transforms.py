@@ -169,8 +169,11 @@ class NumberBands(FieldTransform):
     top: int | None = None
 
     def transform(self, value: JsonValue, pseudonyms: Pseudonyms, key: bytes | None) -> Any:
-        number = _number(value)
-        if number is None or number < 0:
+        try:
+            number = math.nan if isinstance(value, bool) else float(value)
+        except (TypeError, ValueError, OverflowError):
+            return DROPPED
+        if not 0 <= number < math.inf:
             return DROPPED
         if self.top is not None and number >= self.top:
             return f"{self.top}+"
@@ -188,17 +191,6 @@ def least_number(value: JsonValue) -> JsonValue:
     return value if band is None else band[1]
 
 
-def _number(value: JsonValue) -> float | None:
-    """Return a number, also from text; None if it is not a number."""
-    if isinstance(value, bool) or not isinstance(value, int | float | str | Decimal):
-        return None
-    try:
-        number = float(value)
-    except (ValueError, OverflowError):
-        return None
-    return number if math.isfinite(number) else None
-
-
 _TIME: Final = r"(?:[T ]?\d\d:?\d\d(?::?\d\d(?:[.,]\d{1,9})?)?)?(?: ?(?:Z|[+-]\d\d:?\d\d))?"
 _DATES: Final = {
     pattern: re.compile(f"({date}){_TIME}", re.ASCII)
@@ -213,11 +205,6 @@ class WrittenDate(NamedTuple):
     date: datetime.date
     pattern: str = ""
     time: str = ""
-
-    def moved(self, days: int) -> str:
-        """Return the text of the date that is ``days`` later, at the same time. Raises OverflowError."""
-        date = self.date + datetime.timedelta(days)
-        return date.strftime(self.pattern.replace("%Y", f"{date.year:04d}")) + self.time
 
 
 def find_date(value: JsonValue) -> WrittenDate | None:
@@ -263,10 +250,13 @@ class DateShift(FieldTransform):
         found = find_date(value)
         if found is None or not key:
             return DROPPED
-        days = self.offset(key, pseudonyms)
-        with suppress(OverflowError):
-            return value + datetime.timedelta(days) if found.date is value else type(value)(found.moved(days))
-        return DROPPED
+        try:
+            date = found.date + datetime.timedelta(self.offset(key, pseudonyms))
+        except OverflowError:
+            return DROPPED
+        if date.year < 1000:
+            return DROPPED
+        return date if found.date is value else type(value)(date.strftime(found.pattern) + found.time)
 
     def offset(self, key: bytes, pseudonyms: Pseudonyms) -> int:
         """Return the number of days for a key: uniform in -days, …, -1, 1, …, days, except for a bias below 2⁻⁴⁰."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, TypeAlias
 
@@ -17,7 +18,7 @@ from stream_masker.core.statistics.summary import Statistics
 from stream_masker.core.statistics.utility import Utility, utility
 from stream_masker.pipeline.messages import MESSAGE_FORMAT, BlockRange, StatisticsMessage, StatisticsSource, Taxonomies
 from stream_masker.pipeline.risk import RiskLimits, VersionRisk, assess_version, best_guess, check_floor, guess_chances
-from stream_masker.pipeline.style import Style, StyleCounts, learned_styles
+from stream_masker.pipeline.style import StyleCounts, learned_styles
 from stream_masker.pipeline.window import Window
 
 DataKind: TypeAlias = Literal["original", "masked"]
@@ -147,23 +148,20 @@ class VersionPlanner:
         self.subject = subject
         self.history = history
         self._guessed: Mapping[str, float] | None = None if history.latest is None else history.latest.guessed
-        if self._restored(history.baseline) is None:
+        if history.baseline is not None and self._restored(history.baseline) is None:
             history.baseline = None
-        restored = self._restored(history.latest)
+        restored = None if history.latest is None else self._restored(history.latest)
         if history.latest is not None and restored is None:
             history.latest, history.refused = None, history.refused + 1
         self._mechanism = restored or copy.copy(subject.mechanism)
 
-    def _restored(self, message: StatisticsMessage | None) -> Mechanism | None:
-        """Return a mechanism with the statistics of a version in force; None without a version that it can use."""
-        if message is None:
-            return None
+    def _restored(self, message: StatisticsMessage) -> Mechanism | None:
+        """Return a mechanism with the statistics of a version in force; None if it cannot use them."""
         mechanism = copy.copy(self.subject.mechanism)
-        try:
+        with suppress(Exception):  # of any defect
             mechanism.restore(message.snapshot)
-        except Exception:  # noqa: BLE001 - of any defect
-            return None
-        return mechanism if mechanism.statistics.version == message.version else None
+            return mechanism if mechanism.statistics.version == message.version else None
+        return None
 
     def on_window(self, window: Window, now: int) -> Publish:
         """Return the next version, from a window of blocks. now: milliseconds since the epoch.
@@ -172,7 +170,7 @@ class VersionPlanner:
         """
         total = window.total
         original, masked = self._compute(total.original), self._masked(total.masked)
-        publish = self._publish(original, now, "blocks", self._learned(total.styles), total.original, window.range)
+        publish = self._publish(original, now, "blocks", total.styles, total.original, window.range)
         masking = dict(zip(self._mechanism.attributes, total.distortions, strict=True))
         publish = replace(
             publish,
@@ -195,7 +193,7 @@ class VersionPlanner:
 
     def on_sample(self, counts: Counts, now: int, styles: Sequence[StyleCounts] = ()) -> Publish:
         """Return the first version, from a sample of the input. Raises StatisticsError as ``on_window`` does."""
-        return self._publish(self._compute(counts), now, "bootstrap", self._learned(styles), counts)
+        return self._publish(self._compute(counts), now, "bootstrap", styles, counts)
 
     def on_snapshot(self, snapshot: StatisticsMessage, now: int, *, baseline: bool = False) -> Publish:
         """Return the next version, with the statistics, styles and chances of another message.
@@ -207,8 +205,9 @@ class VersionPlanner:
         self._mechanism.restore(snapshot.snapshot)
         self._guessed = snapshot.guessed
         statistics = replace(self._mechanism.statistics, version=self._next)
-        publish = self._publish(statistics, now, snapshot.source, snapshot.styles, blocks=snapshot.blocks)
-        return replace(publish, message=replace(publish.message, baseline=self._next)) if baseline else publish
+        publish = self._publish(statistics, now, snapshot.source, blocks=snapshot.blocks)
+        since = self._next if baseline else publish.message.baseline
+        return replace(publish, message=replace(publish.message, baseline=since, styles=snapshot.styles))
 
     @property
     def secret_differs(self) -> bool:
@@ -242,10 +241,6 @@ class VersionPlanner:
         self.history.add(publish.message.version, publish.message)
         self._mechanism.restore(publish.message.snapshot)
 
-    def _learned(self, counts: Sequence[StyleCounts]) -> Mapping[str, Style]:
-        latest = self.history.latest
-        return learned_styles(self._mechanism.attributes, counts, {} if latest is None else latest.styles)
-
     def _compute(self, counts: Counts) -> Statistics:
         """Compute the statistics of counts. Raises StatisticsError, also if their variances are below the floor."""
         statistics, baseline = self._mechanism.compute(counts, version=self._next), self.history.baseline
@@ -273,12 +268,12 @@ class VersionPlanner:
         statistics: Statistics,
         now: int,
         source: StatisticsSource,
-        styles: Mapping[str, Style],
+        styles: Sequence[StyleCounts] = (),
         counts: Counts | None = None,
         blocks: BlockRange | None = None,
     ) -> Publish:
-        """Return a version; ``counts``: of its window, None if they are not known."""
-        history = self.history
+        """Return a version; styles, counts: of its window, empty or None if they are not known."""
+        history, latest = self.history, self.history.latest
         message = StatisticsMessage(
             version=statistics.version,
             configuration=self.subject.configuration,
@@ -287,12 +282,12 @@ class VersionPlanner:
             blocks=blocks,
             baseline=statistics.version if history.baseline is None else history.baseline.version,
             snapshot=self._mechanism.snapshot_of(statistics),
-            styles=styles,
+            styles=learned_styles(self._mechanism.attributes, styles, {} if latest is None else latest.styles),
             secret_id=self.subject.secret_id,
             guessed=self._guessed,
         )
-        baseline = previous = self._drift(statistics, history.latest, counts)
-        if history.baseline is not history.latest:
+        baseline = previous = self._drift(statistics, latest, counts)
+        if history.baseline is not latest:
             baseline = self._drift(statistics, history.baseline, counts)
         return Publish(message, {"original": self.shown(statistics)}, previous, baseline, history.expiring, counts)
 

@@ -31,7 +31,7 @@ from stream_masker.pipeline.reasons import Reason, RecordRejectedError
 from stream_masker.pipeline.records import Inputs, Rejected
 from stream_masker.pipeline.style import STYLE_BITS, Style, StyleCounts, count_styles, styles_of, written_code
 from stream_masker.pipeline.transforms import Cache, Pseudonyms, key_text, least_number
-from stream_masker.pipeline.walk import Slots, Walk, whole_paths
+from stream_masker.pipeline.walk import Branch, Slots, Walk
 
 DOCUMENTS: Final = 1_000
 """The number of records that are read, masked and written together. Of more, the documents leave the processor's cache;
@@ -224,7 +224,7 @@ class Codec:
         self._format = record_format
         form = record_form(record_format and record_format.reading(plan.paths), plan.record_bytes)
         self._open = form if plan.fhir is None else fhir_form(plan, form)
-        self._pseudonyms, self._rests = pseudonyms, whole_paths(plan)
+        self._pseudonyms, self._paths = pseudonyms, Branch.of(plan)
         self._attributes = [Attribute(attribute) for attribute in plan.attributes]
         self._keys = set(plan.keys)
 
@@ -251,7 +251,7 @@ class Codec:
         if noise_key is not None:
             without = (record for record, key in enumerate(keys) if not key)
             walk.refuse(without, Reason.MISSING_NOISE_KEY, noise_key)
-        walk.through(documents, self._rests)
+        walk.through(documents, self._paths)
         contexts = self._contexts(documents)
         read = [(attribute.plan, attribute.read(walk, len(documents))) for attribute in self._attributes]
         good = np.ones(len(documents), np.bool_)

@@ -191,19 +191,16 @@ def least_number(value: JsonValue) -> JsonValue:
     return value if band is None else band[1]
 
 
+_DATE: Final = r"(\d{4}-\d\d-\d\d|\d{8}|\d\d\.\d\d\.\d{4})"
 _TIME: Final = r"(?:[T ]?\d\d:?\d\d(?::?\d\d(?:[.,]\d{1,9})?)?)?(?: ?(?:Z|[+-]\d\d:?\d\d))?"
-_DATES: Final = {
-    pattern: re.compile(f"({date}){_TIME}", re.ASCII)
-    for pattern, date in (("%Y-%m-%d", r"\d{4}-\d\d-\d\d"), ("%Y%m%d", r"\d{8}"), ("%d.%m.%Y", r"\d\d\.\d\d\.\d{4}"))
-}
-"""What a date is written as: ``1980-03-14``, ``19800314`` or ``14.03.1980``, each with or without a time behind it."""
+_DATE_AND_TIME: Final = re.compile(f"{_DATE}({_TIME})", re.ASCII)
 
 
 class WrittenDate(NamedTuple):
-    """A date in a text, the pattern that it is written in, and what stands behind it: the time."""
+    """A date in a text: ``1980-03-14``, ``19800314`` or ``14.03.1980``, with or without a time behind it."""
 
     date: datetime.date
-    pattern: str = ""
+    separator: str = ""
     time: str = ""
 
 
@@ -217,10 +214,11 @@ def find_date(value: JsonValue) -> WrittenDate | None:
 
 @lru_cache(maxsize=1 << 16)
 def _parsed(text: str) -> WrittenDate | None:
-    for pattern, form in _DATES.items():
-        if (match := form.fullmatch(text)) is not None:
-            with suppress(ValueError):
-                return WrittenDate(datetime.datetime.strptime(match[1], pattern).date(), pattern, text[match.end(1) :])
+    if (match := _DATE_AND_TIME.fullmatch(text)) is None:
+        return None
+    separator = next((mark for mark in "-." if mark in match[1]), "")
+    with suppress(ValueError):
+        return WrittenDate(datetime.date.fromisoformat("-".join(reversed(match[1].split(".")))), separator, match[2])
     return None
 
 
@@ -254,9 +252,10 @@ class DateShift(FieldTransform):
             date = found.date + datetime.timedelta(self.offset(key, pseudonyms))
         except OverflowError:
             return DROPPED
-        if date.year < 1000:
-            return DROPPED
-        return date if found.date is value else type(value)(date.strftime(found.pattern) + found.time)
+        if found.date is value:
+            return date
+        parts = date.isoformat().split("-")
+        return type(value)(found.separator.join(parts[::-1] if found.separator == "." else parts) + found.time)
 
     def offset(self, key: bytes, pseudonyms: Pseudonyms) -> int:
         """Return the number of days for a key: uniform in -days, …, -1, 1, …, days, except for a bias below 2⁻⁴⁰."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import chain, compress, repeat
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -84,34 +85,46 @@ class Slots(NamedTuple):
                 container[key] = DROPPED
 
 
-class Rest(NamedTuple):
-    """The rest of a path, behind the first ``depth`` steps. action: None if the values are only found."""
+class Branch:
+    """The paths of a plan that go on from the values which the same steps select.
 
-    path: Path
-    action: Action | None
-    depth: int = 0
+    found: the paths that end here, and whose values are noted; actions: of the paths that end here, with these; names,
+    lists: the branches behind a name, and behind a step into lists.
+    """
 
-    @property
-    def step(self) -> Step | None:
-        """The next step; None at the end of the path."""
-        return self.path.steps[self.depth] if self.depth < len(self.path.steps) else None
+    def __init__(self) -> None:
+        self.found: dict[Path, None] = {}
+        self.actions: list[tuple[Action, Path]] = []
+        self.names, self.lists = defaultdict[str, Branch](Branch), defaultdict[Step, Branch](Branch)
 
-    @property
-    def shape(self) -> type:
-        """The type of the values that the next step goes on into."""
-        return dict if isinstance(self.step, NameStep) else list
+    @classmethod
+    def of(cls, plan: Plan) -> Branch:
+        """Return all paths of a plan that are followed."""
+        root = cls()
+        required = ((path, None) for attribute in plan.attributes for path in attribute.required)
+        for path, action in [*policy(plan), *required]:
+            branch = root
+            for step in path.steps:
+                branch = branch.names[step.key] if isinstance(step, NameStep) else branch.lists[step]
+            if action is None or action is Action.MASKED:
+                branch.found[path] = None
+            if action is not None:
+                branch.actions.append((action, path))
+        return root
 
-    @property
-    def after(self) -> Rest:
-        """The rest behind the next step."""
-        return self._replace(depth=self.depth + 1)
+    def behind(self, *shapes: type) -> list[Branch]:
+        """Return the branches behind a step into values of these types, ``dict`` or ``list``."""
+        return [*(self.names.values() if dict in shapes else ()), *(self.lists.values() if list in shapes else ())]
 
+    def ends(self) -> Iterator[tuple[Action, Path]]:
+        """Yield the actions of the paths that end here, or go on from here."""
+        yield from self.actions
+        yield from chain.from_iterable(branch.ends() for branch in self.behind(dict, list))
 
-def whole_paths(plan: Plan) -> list[Rest]:
-    """Return all paths of a plan that are followed, from their beginning."""
-    rests = [Rest(path, action) for path, action in policy(plan)]
-    rests += [Rest(path, None) for attribute in plan.attributes for path in attribute.required]
-    return list(dict.fromkeys(rests))
+    @cached_property
+    def is_kept(self) -> bool:
+        """Whether values stay as they are, and nothing is found in them."""
+        return not (self.names or self.lists or self.found) and all(a is Action.KEEP for a, _ in self.actions)
 
 
 class Walk:
@@ -135,21 +148,22 @@ class Walk:
         for record in records:
             self.refused.setdefault(record, (reason, path.text))
 
-    def through(self, documents: list[Document], rests: Sequence[Rest]) -> None:
-        """Treat documents in place; rests: ``whole_paths`` of the plan."""
-        self._treat(Slots([documents], [], [], np.empty((0, 1), np.int64)).elements(), rests, self._unlisted)
+    def through(self, documents: list[Document], root: Branch) -> None:
+        """Treat documents in place; root: ``Branch.of`` the plan."""
+        self._treat(Slots([documents], [], [], np.empty((0, 1), np.int64)).elements(), [root], self._unlisted)
 
-    def _treat(self, slots: Slots, rests: Sequence[Rest], inherited: Action) -> None:
-        """Treat values from which these rests go on; inherited: the action of the values around them."""
-        ends, going = ([rest for rest in rests if (rest.step is None) is is_end] for is_end in (True, False))
-        for path in {rest.path for rest in ends if rest.action in (None, Action.MASKED)}:
+    def _treat(self, slots: Slots, branches: Sequence[Branch], inherited: Action) -> None:
+        """Treat the values that these branches select; inherited: the action of the values around them."""
+        for path in chain.from_iterable(branch.found for branch in branches):
             self.found[path].append(slots)
-        action = max((rest.action for rest in ends if rest.action is not None), default=inherited)
-        transformed = [rest.path for rest in ends if rest.action is Action.TRANSFORM]
-        if action is Action.TRANSFORM and (going or len(transformed) > 1):
+        ends = [end for branch in branches for end in branch.actions]
+        action = max((action for action, _ in ends), default=inherited)
+        goes_on = any(branch.names or branch.lists for branch in branches)
+        transformed = [path for action, path in ends if action is Action.TRANSFORM]
+        if action is Action.TRANSFORM and (goes_on or len(transformed) > 1):
             action = Action.DROP
-        if going and action is not Action.MASKED:
-            self._enter(slots, going, action)
+        if goes_on and action is not Action.MASKED:
+            self._enter(slots, branches, action)
         elif action is Action.TRANSFORM:
             self._transform(slots, transformed[0])
         elif action is Action.DROP:
@@ -166,31 +180,30 @@ class Walk:
             self.emptied[path.text] += new.count(DROPPED)
             slots.where(value is DROPPED for value in new).drop()
 
-    def _enter(self, slots: Slots, going: Sequence[Rest], action: Action) -> None:
+    def _enter(self, slots: Slots, branches: Sequence[Branch], action: Action) -> None:
         """Treat the parts of values that paths continue into; action: that of the other parts."""
         kinds = set(map(type, slots.values))
         for kind in sorted(kinds - {type(None)}, key=lambda kind: kind.__name__):
             some = slots if len(kinds) == 1 else slots.where(type(value) is kind for value in slots.values)
-            others = [rest for rest in going if rest.shape is not kind]
+            others = [one for branch in branches for one in branch.behind(*{dict, list} - {kind})]
             if (refusing := _masked(others)) is not None:
                 self.refuse(some.places[0].tolist(), Reason.WRONG_SHAPE, refusing)
-            elif len(others) < len(going):
-                (self._treat_objects if kind is dict else self._treat_lists)(some, going, action)
-            elif action is not Action.KEEP or any(rest.action is not Action.KEEP for rest in others):
+            elif any(branch.behind(kind) for branch in branches):
+                (self._treat_objects if kind is dict else self._treat_lists)(some, branches, action)
+            elif {action, *(action for branch in others for action, _ in branch.ends())} != {Action.KEEP}:
                 some.drop()
 
-    def _treat_objects(self, slots: Slots, going: Sequence[Rest], action: Action) -> None:
+    def _treat_objects(self, slots: Slots, branches: Sequence[Branch], action: Action) -> None:
         """Treat the members of objects."""
-        objects, below = slots.values, defaultdict[str, list[Rest]](list)
-        for rest in going:
-            if isinstance(rest.step, NameStep):
-                below[rest.step.key].append(rest.after)
+        objects, below = slots.values, defaultdict[str, list[Branch]](list)
+        for name, branch in chain.from_iterable(branch.names.items() for branch in branches):
+            below[name].append(branch)
         if action is Action.DROP and (unlisted := set().union(*objects) - below.keys()):
             for value in objects:
                 for name in unlisted if len(unlisted) <= len(value) else unlisted.intersection(value):
                     value.pop(name, None)
-        for name, rests in below.items():
-            if all(rest.step is None and rest.action is Action.KEEP for rest in rests):
+        for name, inner in below.items():
+            if all(branch.is_kept for branch in inner):
                 continue
             try:
                 some, values = slots, list(map(itemgetter(name), objects))
@@ -198,23 +211,24 @@ class Walk:
                 some = slots.where(name in value for value in objects)
                 values = [value[name] for value in some.values]
             if values:
-                self._treat(Slots(values, some.values, [name] * len(values), some.places), rests, action)
+                self._treat(Slots(values, some.values, [name] * len(values), some.places), inner, action)
 
-    def _treat_lists(self, slots: Slots, going: Sequence[Rest], action: Action) -> None:
+    def _treat_lists(self, slots: Slots, branches: Sequence[Branch], action: Action) -> None:
         """Treat the elements of lists; those that the same paths select are treated together."""
-        entering, elements = [rest for rest in going if rest.shape is list], slots.elements()
-        filtered = _masked(rest for rest in entering if isinstance(rest.step, FilterStep))
-        if filtered is not None and set(map(type, elements.values)) - {dict, type(None)}:
-            wrong = elements.where(value is not None and type(value) is not dict for value in elements.values)
-            self.refuse(wrong.places[0].tolist(), Reason.WRONG_SHAPE, filtered)
-        for some, chosen in _cases(elements, {rest.step for rest in entering}):
-            self._treat(some, [rest.after for rest in entering if rest.step in chosen], action)
+        entering, elements = [entry for branch in branches for entry in branch.lists.items()], slots.elements()
+        if set(map(type, elements.values)) - {dict, type(None)}:
+            filtered = _masked(branch for step, branch in entering if isinstance(step, FilterStep))
+            if filtered is not None:
+                wrong = elements.where(value is not None and type(value) is not dict for value in elements.values)
+                self.refuse(wrong.places[0].tolist(), Reason.WRONG_SHAPE, filtered)
+        for some, chosen in _cases(elements, {step for step, _ in entering}):
+            self._treat(some, [branch for step, branch in entering if step in chosen], action)
         for value in slots.values:
             if DROPPED in value:
-                _remove_dropped(value, counted=any(isinstance(rest.step, IndexStep) for rest in entering))
+                _remove_dropped(value, counted=any(isinstance(step, IndexStep) for step, _ in entering))
 
 
-def _cases(elements: Slots, steps: set[Step | None]) -> Iterator[tuple[Slots, set[Step | None]]]:
+def _cases(elements: Slots, steps: set[Step]) -> Iterator[tuple[Slots, set[Step]]]:
     """Yield the elements of lists by the steps that select them, and these."""
     filters = [step for step in steps if isinstance(step, FilterStep)]
     indices = {step.position for step in steps if isinstance(step, IndexStep)}
@@ -230,9 +244,10 @@ def _cases(elements: Slots, steps: set[Step | None]) -> Iterator[tuple[Slots, se
         yield elements.take(np.array(where)), {EachStep(), IndexStep(position), *compress(filters, matches)}
 
 
-def _masked(rests: Iterable[Rest]) -> Path | None:
-    """Return the first path of masked values among the paths of rests; None if there is none."""
-    return next((rest.path for rest in rests if rest.action is Action.MASKED), None)
+def _masked(branches: Iterable[Branch]) -> Path | None:
+    """Return the first path of masked values that goes on from branches; None if there is none."""
+    ends = chain.from_iterable(branch.ends() for branch in branches)
+    return next((path for action, path in ends if action is Action.MASKED), None)
 
 
 def _remove_dropped(value: list[Any], *, counted: bool) -> None:

@@ -63,9 +63,12 @@ RejectionCause: TypeAlias = tuple[str, str | None]
 
 def causes_text(causes: Counter[RejectionCause], most: int | None = None) -> str:
     """``missing at a.b 12, not_json 1``: numbers of rejected records by reason and configured path, the most frequent
-    first; ``most``: how many causes to name, None for all."""
-    named = causes.most_common(most)
-    return ", ".join(f"{reason}{f' at {path}' if path else ''} {count:,}" for (reason, path), count in named)
+    first, and what helps; ``most``: how many causes to name, None for all."""
+    help_of: dict[str, str] = {Reason.NOT_A_CODE: " (a code is a text: quote numbers, or read the column as text)"}
+    return ", ".join(
+        f"{reason}{f' at {path}' if path else ''} {count:,}{help_of.get(reason, '')}"
+        for (reason, path), count in causes.most_common(most)
+    )
 
 
 class RecordRejectedError(StreamMaskerError):

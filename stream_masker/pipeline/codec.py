@@ -11,10 +11,11 @@ mask, or null.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import compress
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
@@ -45,23 +46,46 @@ BY_PREFIX: Final = 1 << STYLE_BITS
 ``styles`` those of its text (``pipeline.style``); or one of the negative numbers above."""
 
 
-class Found(NamedTuple):
-    """Values at a path of an attribute, and the number of their place, 0 in a scalar."""
-
-    place: int
-    path: Path
-    slots: Slots
+Found: TypeAlias = tuple[int, Path, Slots]
+"""Values at a path of an attribute, and the number of their place, 0 in a scalar."""
 
 
-class Codes(NamedTuple):
-    """The codes of an attribute in a batch: their values and records, in the order of the records.
+Fill: TypeAlias = tuple[Slots, Int64Array, Cache]
+"""Places to write to, the number of the code of each, and the texts of masks."""
 
-    fills: places to write to, the number of the code of each, and the texts of masks.
+
+class MaskedCodes:
+    """The codes of an attribute in the records that can be masked.
+
+    column, styles: of these codes; suppressed: how many unknown codes are not among them; generalized: of how many
+    only a prefix is known.
     """
 
-    values: Int64Array
-    records: Int64Array
-    fills: list[tuple[Slots, Int64Array, Cache]]
+    def __init__(
+        self, fills: Sequence[Fill], codes: Int64Array, owners: Int64Array, good: BoolArray, *, is_array: bool
+    ) -> None:
+        """codes, owners: (m,), the values of all codes and their records, ascending; good: (n,), the records that can
+        be masked."""
+        self._fills, self._size = fills, len(codes)
+        self._present = np.flatnonzero((codes >= 0) & good[owners])
+        values, records = codes[self._present], owners[self._present]
+        positions = (values >> SHIFT).astype(np.int32)
+        if is_array:
+            self.column = Column(positions, offsets_from_lengths(np.bincount(records, minlength=len(good))[good]))
+        else:
+            column = np.full(len(good), ABSENT, np.int32)
+            column[records] = positions
+            self.column = Column(column[good])
+        self.styles = count_styles(values & (BY_PREFIX - 1))
+        self.suppressed = int(np.count_nonzero(codes[good[owners]] == SUPPRESSED))
+        self.generalized = int(np.count_nonzero(values & BY_PREFIX))
+
+    def write(self, masked: Column) -> None:
+        """Write the masked codes, their labels and copies."""
+        positions = np.full(self._size, ABSENT)
+        positions[self._present] = masked.codes[masked.codes >= 0]
+        for slots, elements, texts in self._fills:
+            slots.fill(map(texts.__getitem__, positions[elements].tolist()))
 
 
 class Attribute:
@@ -84,22 +108,20 @@ class Attribute:
         concepts = self.plan.concepts
         self._texts = Cache(lambda position: None if position == ABSENT else written_code(concepts, style, position))
 
-    def read(self, walk: Walk, records: int) -> Codes:
-        """Return the codes of a batch. The records that lack one, or have an unknown one, are refused.
+    def read(self, walk: Walk, records: int) -> Callable[[BoolArray], MaskedCodes]:
+        """Return the codes of a batch, as soon as it is known which records can be masked. Those that lack a code, or
+        have an unknown one, are refused.
 
         Null is no value of an attribute, and stays null.
         """
         places, required = len(self._codes), self._required(walk, records) if self._is_required else []
-        found = [
-            Found(number, path, Slots.joined(walk.found[path]).without_null())
-            for number, path in self._written
-            if walk.found[path]
-        ]
+        written = [(number, path, walk.found[path]) for number, path in self._written if walk.found[path]]
+        found = [(number, path, Slots.joined(slots).without_null()) for number, path, slots in written]
         numbers, keys = _numbered([*required, *found], places)
         owners, values = keys // places, np.full(len(keys), NO_CODE)
         for own in numbers[: len(required)]:
             values[own] = MISSING
-        fills = list[tuple[Slots, Int64Array, Cache]]()
+        fills = list[Fill]()
         for (_, path, slots), own in reversed(list(zip(found, numbers[len(required) :], strict=True))):
             if path in self._codes:  # written backwards, so that the first code of an element counts
                 values[own[::-1]] = self._looked_up(slots.values)[::-1]
@@ -107,7 +129,7 @@ class Attribute:
         for element in np.flatnonzero(values < SUPPRESSED).tolist():
             path = self._codes[keys[element] % places]
             walk.refuse([int(owners[element])], _REASONS[int(values[element]) - MISSING], path)
-        return Codes(values, owners, fills)
+        return partial(MaskedCodes, fills, values, owners, is_array=self.plan.is_array)
 
     def _required(self, walk: Walk, records: int) -> list[Found]:
         """Return what must have a code: records, or the elements of arrays. Records without such a list are refused."""
@@ -115,7 +137,7 @@ class Attribute:
             lists = (slots.without_null() for path in self._lists for slots in walk.found[path])
             having = {record for slots in lists for record in slots.places[0].tolist()}
             walk.refuse(set(range(records)) - having, Reason.MISSING, self._codes[0])
-        return [Found(number, path, slots) for number, path in self._elements for slots in walk.found[path]]
+        return [(number, path, slots) for number, path in self._elements for slots in walk.found[path]]
 
     def _looked_up(self, texts: list[Any]) -> Int64Array:
         """Return the values of codes, or of what stands in their places."""
@@ -155,36 +177,6 @@ def _numbered(parts: Sequence[Found], places: int) -> tuple[list[Int64Array], In
     numbers = np.empty_like(order)
     numbers[order] = np.cumsum(is_first) - 1
     return slices(numbers, [column.shape[1] for column in columns]), keys[0, is_first]
-
-
-class MaskedCodes:
-    """The codes of an attribute in the records that can be masked; ``good``: (n,) bool, which records these are.
-
-    column, styles: of these codes; suppressed: how many unknown codes are not among them; generalized: of how many
-    only a prefix is known.
-    """
-
-    def __init__(self, codes: Codes, good: BoolArray, *, is_array: bool) -> None:
-        self._fills, self._size = codes.fills, len(codes.values)
-        self._present = np.flatnonzero((codes.values >= 0) & good[codes.records])
-        values, records = codes.values[self._present], codes.records[self._present]
-        positions = (values >> SHIFT).astype(np.int32)
-        if is_array:
-            self.column = Column(positions, offsets_from_lengths(np.bincount(records, minlength=len(good))[good]))
-        else:
-            column = np.full(len(good), ABSENT, np.int32)
-            column[records] = positions
-            self.column = Column(column[good])
-        self.styles = count_styles(values & (BY_PREFIX - 1))
-        self.suppressed = int(np.count_nonzero(codes.values[good[codes.records]] == SUPPRESSED))
-        self.generalized = int(np.count_nonzero(values & BY_PREFIX))
-
-    def write(self, masked: Column) -> None:
-        """Write the masked codes, their labels and copies."""
-        positions = np.full(self._size, ABSENT)
-        positions[self._present] = masked.codes[masked.codes >= 0]
-        for slots, elements, texts in self._fills:
-            slots.fill(map(texts.__getitem__, positions[elements].tolist()))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -253,10 +245,10 @@ class Codec:
             walk.refuse(without, Reason.MISSING_NOISE_KEY, noise_key)
         walk.through(documents, self._paths)
         contexts = self._contexts(documents)
-        read = [(attribute.plan, attribute.read(walk, len(documents))) for attribute in self._attributes]
+        read = {attribute.plan.name: attribute.read(walk, len(documents)) for attribute in self._attributes}
         good = np.ones(len(documents), np.bool_)
         good[list(walk.refused)] = False
-        codes = {plan.name: MaskedCodes(given, good, is_array=plan.is_array) for plan, given in read}
+        codes = {name: codes_of(good) for name, codes_of in read.items()}
         for number, (reason, path) in walk.refused.items():
             rejected[indices[number]] = Rejected(offsets[indices[number]], reason.value, path)
         keys = list(compress(keys, good))

@@ -66,6 +66,9 @@ _LONG: Final = 19
 """The fewest digits of an integer that does not fit into 64 bits."""
 
 _MANY_DIGITS: Final = b"0" * _LONG
+_CAUSES: Final = {"depth": Reason.TOO_DEEP, "not valid UTF-8": Reason.NOT_UTF8}
+"""Why a text is not read as JSON, by the words of orjson's message."""
+
 _MARKS: Final = bytes.maketrans(b"123456789{", b"0" * 9 + b"[")
 """Makes all digits equal, and all beginnings of objects and lists."""
 
@@ -97,7 +100,8 @@ def _parsed(text: bytes) -> Any:
     try:
         value = orjson.loads(text)
     except orjson.JSONDecodeError as error:
-        raise RecordRejectedError(Reason.TOO_DEEP if "depth" in error.msg else Reason.NOT_JSON) from None
+        reason = next((reason for words, reason in _CAUSES.items() if words in error.msg), Reason.NOT_JSON)
+        raise RecordRejectedError(reason) from None
     marks = text.translate(_MARKS)
     if marks.count(b"[") > MAX_DEPTH:
         _check(value)

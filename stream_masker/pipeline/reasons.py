@@ -12,9 +12,10 @@ from stream_masker.errors import StreamMaskerError
 class Reason(StrEnum):
     """Why a record cannot be masked. The reasons are also values of a metric's label; none of them reveals a value."""
 
+    NOT_UTF8 = "not_utf8"
+    """The value is not valid UTF-8."""
     NOT_JSON = "not_json"
-    """The value is not JSON in UTF-8 (also: NaN, Infinity, numbers beyond 64-bit floats, lone surrogates, a byte order
-    mark)."""
+    """The value is not JSON (also: NaN, Infinity, numbers beyond 64-bit floats, lone surrogates, a byte order mark)."""
     NOT_AN_OBJECT = "not_an_object"
     """The value is JSON, but not an object."""
     NOT_IN_FORMAT = "not_in_format"

@@ -11,8 +11,9 @@ from kafka_records import QUIET, Record, write
 from service import CODES, START, Service, event, ids, merged, value, wait
 
 BAD = {
-    "not_json": b'{"id": 1, "first": "\xff"}',
+    "not_json": b"{",
     "not_an_object": b"[1]",
+    "not_utf8": b'{"id": 1, "first": "\xff"}',
     "missing": b'{"id": 1, "second": "C11"}',
     "unknown_code": b'{"id": 1, "first": "Z99", "second": "C11"}',
     "empty": b'{"id": 1, "first": "", "second": "C11"}',

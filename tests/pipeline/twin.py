@@ -22,7 +22,7 @@ class Misshapen(Exception):
     """A value has another shape than a path requires."""
 
 
-AT_THE_DOOR = {"not_json", "not_an_object", "too_large", "too_deep", "number_too_large"}
+AT_THE_DOOR = {"not_json", "not_utf8", "not_an_object", "too_large", "too_deep", "number_too_large"}
 
 
 def check_record(on_bench: Any, value: bytes) -> Any:

@@ -1,13 +1,14 @@
 """The pipeline: records in, outcomes out, without I/O.
 
-``masker.RecordMasker`` masks the records of partitions according to a ``plan.Plan``. The steps of a batch:
+The way of a record (``records.Inputs`` to ``records.Result``), by a ``plan``:
 
-* ``formats``, ``fhir`` and ``hl7v2`` open records as documents of dicts and lists, and write the documents back.
-* ``codec`` reads the codes of documents and writes masked ones. ``walk`` treats all values that a path (``paths``)
-  selects, with the ``transforms``; ``style`` says how masked codes are written.
-* The mechanism (``core.mechanisms``) masks the codes.
-* ``records`` has the input and the outcomes, ``blocks`` their counts; ``reasons`` lists why a record is rejected.
+1. ``formats``, with ``fhir`` and ``hl7v2``, opens it as a document of dicts and lists.
+2. ``walk`` follows the ``paths`` of the plan through the documents of a batch: ``transforms`` replace fields, and the
+   places of codes are noted. ``codec`` makes the codes a batch.
+3. ``masker`` lets the mechanism (``core.mechanisms``) mask the batch, and counts it in blocks.
+4. ``codec`` writes the masks in their ``style`` into their places, and the format writes the document.
 
-``window`` decides which blocks statistics are computed from, and when; ``versions`` computes the next version, with its
-``risk``, and the figures that people may see. ``messages`` are what processes exchange, and ``seal`` encrypts them.
+The way of a version: workers send blocks as ``messages``, which ``seal`` encrypts. ``window`` keeps the latest blocks,
+and says when statistics are due. ``versions`` computes the next version with its drift, and ``risk`` what it discloses.
+``reasons`` lists why a record is rejected.
 """

@@ -11,10 +11,11 @@ mask, or null.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import compress
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
@@ -22,21 +23,20 @@ from stream_masker.core.arrays import BoolArray, Int64Array, offsets_from_length
 from stream_masker.core.batch import ABSENT, Batch, Column, MaskedBatch
 from stream_masker.core.context import Context
 from stream_masker.core.ontology import UNKNOWN
+from stream_masker.core.statistics.counts import key_slots
 from stream_masker.pipeline.fhir import fhir_form
 from stream_masker.pipeline.formats import RecordFormat, Write, record_form
 from stream_masker.pipeline.paths import Document, Path, first_values
 from stream_masker.pipeline.plan import AttributePlan, Plan
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError
 from stream_masker.pipeline.records import Inputs, Rejected
-from stream_masker.pipeline.style import CANONICAL, STYLE_BITS, Style, StyleCounts, styles_of, written_code
+from stream_masker.pipeline.style import STYLE_BITS, Style, StyleCounts, count_styles, styles_of, written_code
 from stream_masker.pipeline.transforms import Cache, Pseudonyms, key_text, least_number
-from stream_masker.pipeline.walk import Reading, Slots, Tree
+from stream_masker.pipeline.walk import Branch, Slots, Walk
 
 DOCUMENTS: Final = 1_000
 """The number of records that are read, masked and written together. Of more, the documents leave the processor's cache;
 of fewer, each record has a larger share in what is done once a batch."""
-
-_NONE: Int64Array = np.empty(0, np.int64)
 
 NO_CODE, SUPPRESSED, NOT_A_CODE, EMPTY, UNKNOWN_CODE, MISSING = range(-1, -7, -1)
 _REASONS: Final = (Reason.MISSING, Reason.UNKNOWN_CODE, Reason.EMPTY, Reason.NOT_A_CODE)
@@ -46,19 +46,53 @@ BY_PREFIX: Final = 1 << STYLE_BITS
 ``styles`` those of its text (``pipeline.style``); or one of the negative numbers above."""
 
 
-class Found(NamedTuple):
-    """Values that a walk has found at a path of an attribute; place: the number of their place, 0 in a scalar."""
+Found: TypeAlias = tuple[int, Path, Slots]
+"""Values at a path of an attribute, and the number of their place, 0 in a scalar."""
 
-    place: int
-    path: Path
-    slots: Slots
+
+Fill: TypeAlias = tuple[Slots, Int64Array, Cache]
+"""Places to write to, the number of the code of each, and the texts of masks."""
+
+
+class MaskedCodes:
+    """The codes of an attribute in the records that can be masked.
+
+    column, styles: of these codes; suppressed: how many unknown codes are not among them; generalized: of how many
+    only a prefix is known.
+    """
+
+    def __init__(
+        self, fills: Sequence[Fill], codes: Int64Array, owners: Int64Array, good: BoolArray, *, is_array: bool
+    ) -> None:
+        """codes, owners: (m,), the values of all codes and their records, ascending; good: (n,), the records that can
+        be masked."""
+        self._fills, self._size = fills, len(codes)
+        self._present = np.flatnonzero((codes >= 0) & good[owners])
+        values, records = codes[self._present], owners[self._present]
+        positions = (values >> SHIFT).astype(np.int32)
+        if is_array:
+            self.column = Column(positions, offsets_from_lengths(np.bincount(records, minlength=len(good))[good]))
+        else:
+            column = np.full(len(good), ABSENT, np.int32)
+            column[records] = positions
+            self.column = Column(column[good])
+        self.styles = count_styles(values & (BY_PREFIX - 1))
+        self.suppressed = int(np.count_nonzero(codes[good[owners]] == SUPPRESSED))
+        self.generalized = int(np.count_nonzero(values & BY_PREFIX))
+
+    def write(self, masked: Column) -> None:
+        """Write the masked codes, their labels and copies."""
+        positions = np.full(self._size, ABSENT)
+        positions[self._present] = masked.codes[masked.codes >= 0]
+        for slots, elements, texts in self._fills:
+            slots.fill(map(texts.__getitem__, positions[elements].tolist()))
 
 
 class Attribute:
     """The codes of an attribute."""
 
     def __init__(self, plan: AttributePlan) -> None:
-        self.plan, self._is_required, self._is_array = plan, plan.missing == "reject", plan.is_array
+        self.plan, self._is_required = plan, plan.missing == "reject"
         places = [(number if plan.is_array else 0, place) for number, place in enumerate(plan.places)]
         self._written = [(number, path) for number, place in places for path in place.written]
         self._elements = [(number, place.path.elements) for number, place in places]
@@ -67,45 +101,43 @@ class Attribute:
         self._values = Cache(self._value)
         labels = plan.concepts.taxonomy.labels
         self._label_texts = Cache(lambda position: None if position == ABSENT else labels[position] or None)
-        self.set_style(CANONICAL)
+        self.set_style(Style.ID)
 
     def set_style(self, style: Style) -> None:
         """Set the style in which codes are written from now on."""
         concepts = self.plan.concepts
         self._texts = Cache(lambda position: None if position == ABSENT else written_code(concepts, style, position))
 
-    def read(self, reading: Reading, records: int) -> ReadCodes:
-        """Return the codes of a batch. The records that lack one, or have an unknown one, are refused.
+    def read(self, walk: Walk, records: int) -> Callable[[BoolArray], MaskedCodes]:
+        """Return the codes of a batch, as soon as it is known which records can be masked. Those that lack a code, or
+        have an unknown one, are refused.
 
         Null is no value of an attribute, and stays null.
         """
-        places, required = len(self._codes), self._required(reading, records) if self._is_required else []
-        found = [
-            Found(number, path, Slots.joined(reading.found[path]).without_null())
-            for number, path in self._written
-            if reading.found[path]
-        ]
+        places, required = len(self._codes), self._required(walk, records) if self._is_required else []
+        written = [(number, path, walk.found[path]) for number, path in self._written if walk.found[path]]
+        found = [(number, path, Slots.joined(slots).without_null()) for number, path, slots in written]
         numbers, keys = _numbered([*required, *found], places)
         owners, values = keys // places, np.full(len(keys), NO_CODE)
         for own in numbers[: len(required)]:
             values[own] = MISSING
-        fills = list[tuple[Slots, Int64Array, Cache]]()
+        fills = list[Fill]()
         for (_, path, slots), own in reversed(list(zip(found, numbers[len(required) :], strict=True))):
             if path in self._codes:  # written backwards, so that the first code of an element counts
                 values[own[::-1]] = self._looked_up(slots.values)[::-1]
             fills.append((slots, own, self._label_texts if path in self._labels else self._texts))
         for element in np.flatnonzero(values < SUPPRESSED).tolist():
             path = self._codes[keys[element] % places]
-            reading.refuse([int(owners[element])], _REASONS[int(values[element]) - MISSING], path)
-        return ReadCodes(self._is_array, values, owners, fills)
+            walk.refuse([int(owners[element])], _REASONS[int(values[element]) - MISSING], path)
+        return partial(MaskedCodes, fills, values, owners, is_array=self.plan.is_array)
 
-    def _required(self, reading: Reading, records: int) -> list[Found]:
+    def _required(self, walk: Walk, records: int) -> list[Found]:
         """Return what must have a code: records, or the elements of arrays. Records without such a list are refused."""
-        if self._is_array:
-            lists = (slots.without_null() for path in self._lists for slots in reading.found[path])
+        if self.plan.is_array:
+            lists = (slots.without_null() for path in self._lists for slots in walk.found[path])
             having = {record for slots in lists for record in slots.places[0].tolist()}
-            reading.refuse(set(range(records)) - having, Reason.MISSING, self._codes[0])
-        return [Found(number, path, slots) for number, path in self._elements for slots in reading.found[path]]
+            walk.refuse(set(range(records)) - having, Reason.MISSING, self._codes[0])
+        return [(number, path, slots) for number, path in self._elements for slots in walk.found[path]]
 
     def _looked_up(self, texts: list[Any]) -> Int64Array:
         """Return the values of codes, or of what stands in their places."""
@@ -147,58 +179,15 @@ def _numbered(parts: Sequence[Found], places: int) -> tuple[list[Int64Array], In
     return slices(numbers, [column.shape[1] for column in columns]), keys[0, is_first]
 
 
-@dataclass(slots=True)
-class ReadCodes:
-    """The codes of an attribute in a batch: their values and records, in the order of the records.
-
-    fills: places to write to, the number of the code of each, and the texts of masks; present: the numbers of the codes
-    that are masked.
-    """
-
-    is_array: bool
-    values: Int64Array
-    records: Int64Array
-    fills: list[tuple[Slots, Int64Array, Cache]]
-    present: Int64Array = field(default_factory=lambda: _NONE)
-
-    def column(self, good: BoolArray) -> Column:
-        """Return the column of the records that can be masked; ``good``: (n,) bool."""
-        self.present = np.flatnonzero((self.values >= 0) & good[self.records])
-        positions, records = (self.values[self.present] >> SHIFT).astype(np.int32), self.records[self.present]
-        if self.is_array:
-            return Column(positions, offsets_from_lengths(np.bincount(records, minlength=len(good))[good]))
-        column = np.full(len(good), ABSENT, np.int32)
-        column[records] = positions
-        return Column(column[good])
-
-    def styles(self) -> StyleCounts:
-        """Return the styles of the codes of the column."""
-        return StyleCounts.of(self.values[self.present] & (BY_PREFIX - 1))
-
-    def unknown(self, good: BoolArray) -> tuple[int, int]:
-        """Return the number of codes without a concept of their own, and how many of these are not in the column."""
-        values = self.values[good[self.records]]
-        lost = np.count_nonzero(values == SUPPRESSED) + np.count_nonzero(self.values == UNKNOWN_CODE)
-        return int(lost + np.count_nonzero(values[values >= 0] & BY_PREFIX)), int(lost)
-
-    def write(self, masked: Column) -> None:
-        """Write the masked codes, their labels and copies."""
-        positions = np.full(len(self.values), ABSENT)
-        positions[self.present] = masked.codes[masked.codes >= 0]
-        for slots, elements, texts in self.fills:
-            slots.fill(map(texts.__getitem__, positions[elements].tolist()))
-
-
 @dataclass(slots=True, kw_only=True)
 class RecordPart:
     """n consecutive records of one partition that are read and masked together. Of these, k can be masked. Tombstones
     are neither decoded nor rejected.
 
     indices: (k,) int64, ascending: the records that can be masked; batch: their codes; keys: their noise keys, empty if
-    the plan has none; rejected: the rejections, by index; unknown: for each attribute the number of values without a
-    concept of their own; lost: the number of those that are not in ``batch``; styles: for each attribute the styles of
-    the texts in ``batch``; emptied: the number of values that a transform cannot treat, by configured path; documents:
-    the k documents, each with what writes it; codes: of each attribute, with the places to write them to.
+    the plan has none; rejected: the rejections, by index; styles: for each attribute the styles of the texts in
+    ``batch``; emptied, suppressed, generalized: see ``records.TALLIES``; documents: the k documents, each with what
+    writes it; codes: of each attribute, with the places to write them to.
 
     ``Codec.write`` sets masked, the batch after masking, and values: the n values to write, None for tombstones and
     records that are not masked.
@@ -208,12 +197,12 @@ class RecordPart:
     batch: Batch
     keys: Sequence[bytes]
     rejected: Mapping[int, Rejected]
-    unknown: Sequence[int]
-    lost: Sequence[int]
     styles: Sequence[StyleCounts]
     emptied: Mapping[str, int]
+    suppressed: Mapping[str, int]
+    generalized: Mapping[str, int]
     documents: Sequence[tuple[Document, Write]]
-    codes: Sequence[ReadCodes]
+    codes: Sequence[MaskedCodes]
     masked: MaskedBatch = field(init=False)
     values: Sequence[bytes | None] = field(init=False)
 
@@ -227,7 +216,7 @@ class Codec:
         self._format = record_format
         form = record_form(record_format and record_format.reading(plan.paths), plan.record_bytes)
         self._open = form if plan.fhir is None else fhir_form(plan, form)
-        self._tree = Tree(plan, pseudonyms)
+        self._pseudonyms, self._paths = pseudonyms, Branch.of(plan)
         self._attributes = [Attribute(attribute) for attribute in plan.attributes]
         self._keys = set(plan.keys)
 
@@ -247,38 +236,41 @@ class Codec:
             self._format.prepare(value for value in records.values if value is not None)
         indices, opened = self._opened(records, rejected)
         documents = [document for document, _ in opened]
-        reading = Reading({path: list(map(key_text, first_values(documents, path))) for path in self._keys})
+        read_keys = {path: list(map(key_text, first_values(documents, path))) for path in self._keys}
+        walk = Walk(self._plan, self._pseudonyms, read_keys)
         noise_key, unit = self._plan.noise_key, self._plan.unit
-        keys = [] if noise_key is None else reading.keys[noise_key]
+        keys = [] if noise_key is None else read_keys[noise_key]
         if noise_key is not None:
             without = (record for record, key in enumerate(keys) if not key)
-            reading.refuse(without, Reason.MISSING_NOISE_KEY, noise_key)
-        self._tree.walk(documents, reading)
+            walk.refuse(without, Reason.MISSING_NOISE_KEY, noise_key)
+        walk.through(documents, self._paths)
         contexts = self._contexts(documents)
-        codes = [attribute.read(reading, len(documents)) for attribute in self._attributes]
+        read = {attribute.plan.name: attribute.read(walk, len(documents)) for attribute in self._attributes}
         good = np.ones(len(documents), np.bool_)
-        good[list(reading.refused)] = False
-        for number, (reason, path) in reading.refused.items():
+        good[list(walk.refused)] = False
+        codes = {name: codes_of(good) for name, codes_of in read.items()}
+        for number, (reason, path) in walk.refused.items():
             rejected[indices[number]] = Rejected(offsets[indices[number]], reason.value, path)
-        units = None if unit is None else np.array(reading.keys[unit], object)[good]
+        keys = list(compress(keys, good))
+        units = None if unit is None else np.array(read_keys[unit], object)[good]
         batch = Batch(
             int(np.count_nonzero(good)),
-            tuple(read.column(good) for read in codes),
+            tuple(one.column for one in codes.values()),
+            slots=None if noise_key is None else key_slots(self._pseudonyms.secret, keys),
             units=None if units is None else np.unique(units, return_inverse=True)[1],
             context=None if contexts is None else contexts[good],
         )
-        unknown, lost = zip(*(read.unknown(good) for read in codes), strict=True)
         return RecordPart(
             indices=np.array(indices, np.int64)[good],
             batch=batch,
-            keys=list(compress(keys, good)),
+            keys=keys,
             rejected=dict(sorted(rejected.items())),
-            unknown=unknown,
-            lost=lost,
-            styles=[read.styles() for read in codes],
-            emptied=reading.emptied,
+            styles=[one.styles for one in codes.values()],
+            emptied=walk.emptied,
+            suppressed={name: one.suppressed for name, one in codes.items()},
+            generalized={name: one.generalized for name, one in codes.items()},
             documents=list(compress(opened, good)),
-            codes=codes,
+            codes=list(codes.values()),
         )
 
     def _opened(self, records: Inputs, rejected: dict[int, Rejected]) -> tuple[list[int], list[tuple[Document, Write]]]:

@@ -235,14 +235,9 @@ def patients_of(bundle: Document) -> set[str]:
 
     In a Bundle with a resource of type Patient, references by ``urn:uuid:`` or a condition name no other patient.
     """
-    ids, named = dict[str, str](), set[Reference]()
-    for entry in _entries(bundle):
-        resource, url = entry.get("resource"), _text(entry, "fullUrl")
-        if _type_of(resource) == "Patient":
-            url_id = None if url is None else parse_reference(url).id
-            if (own := _text(resource, "id") or url_id) is not None:
-                ids |= {own: own, url_id or own: own}
-        subjects = [resource.get(member) for member in _SUBJECTS] if isinstance(resource, dict) else []
-        named |= {parse_reference(_text(subject, "reference") or "") for subject in subjects}
+    resources = [resource for entry in _entries(bundle) if isinstance(resource := entry.get("resource"), dict)]
+    patients = [resource for resource in resources if _type_of(resource) == "Patient"]
+    ids = {text for patient in patients if (text := _text(patient, "id")) is not None}
+    subjects = (_text(resource.get(member), "reference") or "" for resource in resources for member in _SUBJECTS)
     prefixes = ("Patient/",) if ids else ("Patient/", "Patient?", UUID_PREFIX)
-    return {*ids.values(), *(ids.get(one.id, one.id) for one in named if one.prefix in prefixes)}
+    return ids | {one.id for one in map(parse_reference, subjects) if one.prefix in prefixes}

@@ -16,7 +16,7 @@ import orjson
 from stream_masker.errors import StreamMaskerError
 from stream_masker.pipeline.paths import Document, Path
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError
-from stream_masker.pipeline.transforms import Cache, Pseudonyms
+from stream_masker.pipeline.transforms import Pseudonyms
 
 Write: TypeAlias = Callable[[Any], bytes]
 """Writes a masked document or key. Raises RecordRejectedError if it does not fit its schema."""
@@ -66,6 +66,9 @@ _LONG: Final = 19
 """The fewest digits of an integer that does not fit into 64 bits."""
 
 _MANY_DIGITS: Final = b"0" * _LONG
+_CAUSES: Final = {"depth": Reason.TOO_DEEP, "not valid UTF-8": Reason.NOT_UTF8}
+"""Why a text is not read as JSON, by the words of orjson's message."""
+
 _MARKS: Final = bytes.maketrans(b"123456789{", b"0" * 9 + b"[")
 """Makes all digits equal, and all beginnings of objects and lists."""
 
@@ -97,24 +100,14 @@ def _parsed(text: bytes) -> Any:
     try:
         value = orjson.loads(text)
     except orjson.JSONDecodeError as error:
-        raise RecordRejectedError(_reason(error, text)) from None
+        reason = next((reason for words, reason in _CAUSES.items() if words in error.msg), Reason.NOT_JSON)
+        raise RecordRejectedError(reason) from None
     marks = text.translate(_MARKS)
     if marks.count(b"[") > MAX_DEPTH:
         _check(value)
     if _MANY_DIGITS in marks:
         json.loads(text, parse_int=lambda digits: _check_number(int(digits[: 2 * _LONG])))
     return value
-
-
-def _reason(error: orjson.JSONDecodeError, text: bytes) -> Reason:
-    """Return why a text is not read as JSON."""
-    if "depth" in error.msg:
-        return Reason.TOO_DEEP
-    try:
-        text.decode()
-    except UnicodeDecodeError:
-        return Reason.NOT_UTF8
-    return Reason.NOT_JSON
 
 
 def _check(document: Any) -> None:
@@ -156,7 +149,6 @@ class MessageKeys:
         """treatment: ``keep``, ``drop`` or ``pseudonymize``."""
         self._treatment, self._pseudonyms = treatment, pseudonyms
         self._format = record_format if record_format is not None and record_format.decodes_keys else None
-        self._outcomes = Cache(self._outcome)
 
     def masked(self, keys: Sequence[bytes | None]) -> tuple[Sequence[bytes | None], dict[int, Reason]]:
         """Return the masked keys, and the reasons why records cannot be masked because of their keys, by index.
@@ -170,16 +162,18 @@ class MessageKeys:
             pseudonyms = iter(self._pseudonyms.of_texts(given))
             return [None if key is None else next(pseudonyms).encode() for key in keys], {}
         self._format.prepare(given)
-        outcomes = [None if key is None else self._outcomes[key] for key in keys]
-        refused = {index: outcome for index, outcome in enumerate(outcomes) if isinstance(outcome, Reason)}
-        return [None if index in refused else outcome for index, outcome in enumerate(outcomes)], refused
+        masked, refused = list[bytes | None](), dict[int, Reason]()
+        for index, key in enumerate(keys):
+            try:
+                masked.append(None if key is None else self._masked(key, self._format))
+            except RecordRejectedError as error:
+                masked.append(None)
+                refused[index] = error.reason
+        return masked, refused
 
-    def _outcome(self, key: bytes) -> bytes | Reason:
-        try:
-            content, write = self._format.decode_key(key)  # type: ignore[union-attr] # keys have a format
-            return write(self._treated(_parsed(content) if isinstance(content, bytes) else content))
-        except RecordRejectedError as error:
-            return error.reason
+    def _masked(self, key: bytes, record_format: RecordFormat) -> bytes:
+        content, write = record_format.decode_key(key)
+        return write(self._treated(_parsed(content) if isinstance(content, bytes) else content))
 
     def _treated(self, value: Any) -> Any:
         if isinstance(value, dict):

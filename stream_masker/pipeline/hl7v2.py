@@ -47,8 +47,6 @@ _NO_FIELD: Final = frozenset[str]()
 _FIRST: Final = frozenset("1")
 
 _DELETED: Final = '""'
-_CHARSET_FIELD: Final = 18
-_ISO_CHARSET: Final = re.compile(rb"8859/(\d{1,2})")
 
 
 def hl7_path(path: Path, *, first: bool = False, whole: bool = False) -> Path:
@@ -184,15 +182,11 @@ class Hl7Format(RecordFormat):
 
 
 def _decoded(value: bytes) -> tuple[str, str]:
-    """Return the text of a message and its character set: that of ISO 8859 in MSH-18, or UTF-8, or Windows-1252."""
-    fields = value.split(b"\r", 1)[0].split(b"\n", 1)[0].split(value[3:4] or b"|", _CHARSET_FIELD)
-    named = _ISO_CHARSET.match(fields[_CHARSET_FIELD - 1]) if len(fields) >= _CHARSET_FIELD else None
-    for charset in ("utf-8", "cp1252") if named is None else (f"iso8859-{named[1].decode()}",):
-        try:
-            return value.decode(charset), charset
-        except (UnicodeDecodeError, LookupError):
-            continue
-    raise RecordRejectedError(Reason.NOT_UTF8)
+    """Return the text of a message and its character set: UTF-8, or else Latin-1, which keeps every byte."""
+    try:
+        return value.decode(), "utf-8"
+    except UnicodeDecodeError:
+        return value.decode("latin-1"), "latin-1"
 
 
 def _lines(document: Document, by: Delimiters) -> Iterator[str]:

@@ -1,32 +1,47 @@
-"""The record masker: masks the records of a partition, with one outcome for each record, and counts them."""
+"""The record masker: masks the records of a partition, with one outcome for each record, and counts them in blocks.
+
+A block has the absolute counts of a run of records of one partition. It states what the records *are*, not what
+changed, so merging it twice changes nothing, and a later block replaces an earlier one that overlaps.
+"""
 
 from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, chain, islice
-from typing import Final
+from functools import partial
+from itertools import accumulate, chain, islice, pairwise
+from typing import Final, TypeAlias
 
 import numpy as np
 
-from stream_masker.core.arrays import Int64Array
-from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch
+from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch, unchanged_records
 from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.random import FieldKeys, Keys, PositionKeys, Secret
+from stream_masker.core.statistics.counts import Counts, count_batch, joined, merge
 from stream_masker.errors import ParameterError, StatisticsError, StreamMaskerError
-from stream_masker.pipeline.blocks import BLOCK_RECORDS, BlockCounter, SampleCounts
 from stream_masker.pipeline.codec import DOCUMENTS, Codec, RecordPart
 from stream_masker.pipeline.formats import KEY_FIELD, FormatUnavailableError, MessageKeys, RecordFormat
 from stream_masker.pipeline.plan import Plan
-from stream_masker.pipeline.reasons import Reason
-from stream_masker.pipeline.records import GROUP_HEADER, Header, Inputs, Rejected, Result, stamp
-from stream_masker.pipeline.style import CANONICAL, Style
+from stream_masker.pipeline.reasons import Reason, RejectionCause
+from stream_masker.pipeline.records import GROUP_HEADER, Block, Header, Inputs, Rejected, Result, stamp, tallies
+from stream_masker.pipeline.style import Style, StyleCounts, add_styles
 from stream_masker.pipeline.transforms import Pseudonyms
+
+BLOCK_RECORDS: Final = 5_000
+"""The maximum number of records in a block."""
+
+MAX_BLOCK_ROWS: Final = 20_000
+"""The rows of a block, about: attributes and pairs of attributes times records. More are split, so that a block fits
+into a message of Kafka's default size, 1 MB, even if it is not compressed."""
+
 
 NOT_OF_RECORDS: Final = (StatisticsError, FormatUnavailableError)
 """The errors whose cause lies outside of the records. No record is rejected for them."""
+
+MaskBatch: TypeAlias = Callable[[RecordPart, Sequence[int]], MaskedBatch]
+"""Masks the batch of a part; the numbers are the offsets of its records."""
 
 _log = logging.getLogger(__name__)
 
@@ -40,14 +55,26 @@ class GroupTooSmallError(StreamMaskerError):
 
 
 @dataclass(frozen=True, slots=True)
-class _Call:
-    """What all records of a call share. rejected: those that are known to be, by offset, to which masking adds; hold:
-    whether a group that is too small is held."""
+class SampleCounts:
+    """The counts of a sample.
 
-    topic: str
-    partition: int
-    rejected: dict[int, Rejected]
-    hold: bool
+    causes: the number of records that are not counted, by reason and configured path; styles: those of the codes of
+    each attribute; the rest: see ``records.TALLIES``.
+    """
+
+    counts: Counts
+    causes: Counter[RejectionCause]
+    styles: Sequence[StyleCounts]
+    emptied: Mapping[str, int]
+    suppressed: Mapping[str, int]
+    generalized: Mapping[str, int]
+
+    @classmethod
+    def joined(cls, parts: Sequence[SampleCounts]) -> SampleCounts:
+        """Join the counts of all parts, at least one."""
+        causes = sum((part.causes for part in parts), Counter[RejectionCause]())
+        styles = add_styles(part.styles for part in parts)
+        return cls(merge(part.counts for part in parts), causes, styles, **tallies(parts))
 
 
 class RecordMasker:
@@ -78,15 +105,14 @@ class RecordMasker:
         self._sizes = [len(attribute.concepts.taxonomy) for attribute in plan.attributes]
         pseudonyms = Pseudonyms(self._secret)
         self._codec = Codec(plan, pseudonyms, record_format)
-        self._keys = MessageKeys(plan.message.key, record_format, pseudonyms)
-        self._counter = BlockCounter(self._secret, self._sizes)
+        self._keys = MessageKeys(plan.key, record_format, pseudonyms)
 
     def set_styles(self, learned: Mapping[str, Style]) -> None:
         """Set the learned styles of a statistics version, by attribute; at first there are none.
 
         An attribute without a style is written as its ontology's ids.
         """
-        self._codec.set_styles([learned.get(attribute.name, CANONICAL) for attribute in self._plan.attributes])
+        self._codec.set_styles([learned.get(attribute.name, Style.ID) for attribute in self._plan.attributes])
 
     @property
     def needs_group(self) -> bool:
@@ -96,7 +122,7 @@ class RecordMasker:
     @property
     def reads_headers(self) -> bool:
         """Whether the plan uses the records' headers. If not, they may be left out of the input."""
-        return bool(self._plan.message.headers)
+        return bool(self._plan.headers)
 
     def mask(
         self,
@@ -116,23 +142,22 @@ class RecordMasker:
         """
         keys, refused = self._keys.masked(records.keys)
         offsets = ((records.offsets[index], reason) for index, reason in refused.items())
-        rejected = {offset: Rejected(offset, reason.value, KEY_FIELD) for offset, reason in offsets}
-        call, size = _Call(topic, partition, rejected, hold), len(records)
+        known = {offset: Rejected(offset, reason.value, KEY_FIELD) for offset, reason in offsets}
+        mask_batch = partial(self._mask_batch, (topic, partition))
+        size = len(records)
         at_once = max(size, 1) if self.needs_group else DOCUMENTS
-        starts = range(0, max(size, 1), at_once)
-        parts = [one for start in starts for one in self._mask_part(records.part(start, start + at_once), call)]
-        unknown, lost = (np.sum([getattr(p, name) for p in parts], axis=0) for name in ("unknown", "lost"))
+        several = (records.part(start, start + at_once) for start in range(0, max(size, 1), at_once))
+        parts = [one for some in several for one in self._mask_part(some, mask_batch, known, hold=hold)]
+        starts = accumulate((len(part.values) for part in parts), initial=0)
         return Result(
             offsets=records.offsets,
             values=list(chain.from_iterable(part.values for part in parts)),
             keys=keys,
             headers=self._headers(records, statistics_version),
             timestamps=records.timestamps,
-            rejected=_rejections(parts),
-            blocks=list(self._counter.blocks(topic, partition, records, parts)) if size else [],
-            emptied=sum((Counter(part.emptied) for part in parts), Counter()),
-            suppressed=self._by_policy("suppress", lost),
-            generalized=self._by_policy("ancestor", unknown - lost),
+            rejected={s + k: r for s, part in zip(starts, parts, strict=False) for k, r in part.rejected.items()},
+            blocks=list(self._blocks(topic, partition, records, parts)) if size else [],
+            **tallies(parts),
         )
 
     def count(self, values: Iterable[bytes | None]) -> SampleCounts:
@@ -140,11 +165,20 @@ class RecordMasker:
 
         Records are rejected for the same reasons as by ``mask``.
         """
-        return SampleCounts.joined([self._sample(part) for part in self._read(values)])
+        parts = [
+            SampleCounts(
+                count_batch(part.batch, self._sizes),
+                Counter((reason, field) for _, reason, field in part.rejected.values()),
+                part.styles,
+                **tallies([part]),
+            )
+            for part in self._read(values)
+        ]
+        return SampleCounts.joined(parts)
 
     def encode(self, values: Iterable[bytes | None]) -> Iterator[Batch]:
         """Yield the codes of the records that ``count`` counts, as batches of positions."""
-        return (self._counter.with_slots(part.batch, part.keys) for part in self._read(values))
+        return (part.batch for part in self._read(values))
 
     def _read(self, values: Iterable[bytes | None]) -> Iterator[RecordPart]:
         """Yield what is read of values, at most ``BLOCK_RECORDS`` at a time; at least once."""
@@ -154,14 +188,37 @@ class RecordMasker:
             size = len(some)
             yield self._codec.read(Inputs(offsets=range(size), values=some, keys=(), timestamps=()))
 
-    def _sample(self, part: RecordPart) -> SampleCounts:
-        causes = Counter((reason, field) for _, reason, field in part.rejected.values())
-        unknown, lost = tuple(part.unknown), tuple(part.lost)
-        return SampleCounts(self._counter.count(part), dict(causes), tuple(part.styles), unknown, lost)
+    def _blocks(self, topic: str, partition: int, records: Inputs, parts: Sequence[RecordPart]) -> Iterator[Block]:
+        """Yield the blocks of the parts that ``records`` were masked in, usually one.
+
+        Distortions and styles are known only for whole parts: those of all are in the first block, which leaves their
+        sums correct.
+        """
+        batch, attributes = joined([part.batch for part in parts]), range(len(self._sizes))
+        masked = joined([Batch(part.batch.size, part.masked.columns) for part in parts])
+        starts = accumulate((len(part.values) for part in parts), initial=0)
+        indices = np.concatenate([part.indices + start for part, start in zip(parts, starts, strict=False)])
+        distortions = [sum((part.masked.distortions[j] for part in parts), Distortion()) for j in attributes]
+        styles = add_styles(part.styles for part in parts)
+        for start, end in _ranges(batch, len(records)):
+            rows = np.arange(*np.searchsorted(indices, [start, end]))
+            before, after, has_sums = batch.take(rows), masked.take(rows), start == 0
+            yield Block(
+                topic=topic,
+                partition=partition,
+                first_offset=records.offsets[start],
+                last_offset=records.offsets[end - 1],
+                timestamp=max(records.timestamps[start:end]),
+                original=count_batch(before, self._sizes),
+                masked=count_batch(after, self._sizes),
+                distortions=tuple(distortions if has_sums else [Distortion() for _ in attributes]),
+                unchanged=int(np.count_nonzero(unchanged_records(before, after))),
+                styles=tuple(styles if has_sums else [() for _ in styles]),
+            )
 
     def _headers(self, records: Inputs, version: int) -> list[list[Header]]:
         """Return the headers that the policy names, in their order, and those that state how a record was masked."""
-        kept = frozenset(self._plan.message.headers)
+        kept = frozenset(self._plan.headers)
         own = stamp(version, self._mechanism.name, self._plan.configuration)
         if self.needs_group and len(records):
             own.append((GROUP_HEADER, f"{records.offsets[0]}-{records.offsets[-1]}".encode()))
@@ -169,45 +226,50 @@ class RecordMasker:
             return [own] * len(records)
         return [[*(header for header in headers if header[0] in kept), *own] for headers in records.headers]
 
-    def _mask_part(self, records: Inputs, call: _Call) -> list[RecordPart]:
+    def _mask_part(
+        self, records: Inputs, mask_batch: MaskBatch, known: dict[int, Rejected], *, hold: bool
+    ) -> list[RecordPart]:
         """Mask consecutive records. If that fails, mask each half of them, and reject a single record.
+
+        known: the rejections that are known before, by offset; others are added. hold: whether to hold a group.
 
         Of a group, none is masked without the others: all are rejected, or held by GroupTooSmallError. Records that
         turn out to be unwritable are left out, because the others are still a group.
         """
-        part, size, offsets = None, len(records), records.offsets
+        reason, rejected, size, offsets = Reason.INTERNAL_ERROR, list[Rejected](), len(records), records.offsets
         try:
-            part = self._codec.read(records, call.rejected)
-            rejected = self._codec.write(part, self._mask_batch(part, records, call), offsets)
-            if not rejected:
+            part = self._codec.read(records, known)
+            rejected = list(part.rejected.values())
+            unwritable = self._codec.write(part, mask_batch(part, offsets), offsets)
+            if not unwritable:
                 return [part]
+            known |= {one.offset: one for one in unwritable}
+            return self._mask_part(records, mask_batch, known, hold=hold)
         except NOT_OF_RECORDS:
             raise
         except GroupTooSmallError:
-            if call.hold:
+            if hold:
                 raise
-            rejected = _all_rejected(records, part, Reason.GROUP_TOO_SMALL)
+            reason = Reason.GROUP_TOO_SMALL
         except Exception as error:  # noqa: BLE001
             if size > 1 and not self.needs_group:
                 middle = size // 2
                 halves = records.part(0, middle), records.part(middle, size)
-                return [one for half in halves for one in self._mask_part(half, call)]
-            place = f"the record at offset {offsets[0]}"
-            if size > 1:
-                place = f"the group at offsets {offsets[0]} to {offsets[-1]}"
-            _log.error("masking %s failed (%s)", place, type(error).__name__)
-            rejected = _all_rejected(records, part, Reason.INTERNAL_ERROR)
-        call.rejected.update((one.offset, one) for one in rejected)
-        return self._mask_part(records, call)
+                return [one for half in halves for one in self._mask_part(half, mask_batch, known, hold=hold)]
+            place = f"group at offsets {offsets[0]} to {offsets[-1]}" if size > 1 else f"record at offset {offsets[0]}"
+            _log.error("masking the %s failed (%s)", place, type(error).__name__)
+        given = zip(offsets, records.values, strict=True)
+        rejected += [Rejected(offset, reason.value) for offset, value in given if value is not None]
+        known |= {one.offset: one for one in reversed(rejected)}
+        return self._mask_part(records, mask_batch, known, hold=hold)
 
-    def _mask_batch(self, part: RecordPart, records: Inputs, call: _Call) -> MaskedBatch:
-        """Mask a batch. Raises GroupTooSmallError if it has too few units for the mechanism."""
+    def _mask_batch(self, place: tuple[str, int], part: RecordPart, offsets: Sequence[int]) -> MaskedBatch:
+        """Mask a batch; place: topic and partition. Raises GroupTooSmallError if it has too few units."""
         batch, mechanism = part.batch, self._mechanism
         if not batch.size:
             return MaskedBatch(batch.columns, (Distortion(),) * len(batch.columns))
         if self._plan.noise_key is None:
-            offsets = np.array(records.offsets, np.int64)[part.indices]
-            keys: Keys = PositionKeys(self._secret, call.topic, call.partition, offsets)
+            keys: Keys = PositionKeys(self._secret, *place, np.array(offsets, np.int64)[part.indices])
         else:
             keys = FieldKeys(self._secret, part.keys)
         if self.needs_group and (lacking := mechanism.group_minimum - batch.unit_count) > 0:
@@ -222,27 +284,13 @@ class RecordMasker:
             _check_codes(before, after, size)
         return masked
 
-    def _by_policy(self, policy: str, numbers: Int64Array) -> dict[str, int]:
-        """Return the numbers of the attributes with a policy for unknown codes. ``numbers``: of all attributes."""
-        attributes = zip(self._plan.attributes, numbers.tolist(), strict=True)
-        return {attribute.name: number for attribute, number in attributes if attribute.concepts.unknown == policy}
 
-
-def _rejections(parts: Sequence[RecordPart]) -> dict[int, Rejected]:
-    """Return the rejections of consecutive parts, by the index from the first record on."""
-    starts = accumulate((len(part.values) for part in parts), initial=0)
-    return {s + k: one for s, part in zip(starts, parts, strict=False) for k, one in part.rejected.items()}
-
-
-def _all_rejected(records: Inputs, part: RecordPart | None, reason: Reason) -> list[Rejected]:
-    """Return the rejections of all records but tombstones; ``reason``: of those that could be masked.
-
-    part: what has been read of them; None if they cannot be read.
-    """
-    known = {} if part is None else part.rejected
-    values = zip(records.offsets, records.values, strict=True)
-    every = {index: Rejected(offset, reason.value) for index, (offset, value) in enumerate(values) if value is not None}
-    return list({**every, **known}.values())
+def _ranges(batch: Batch, size: int) -> Iterator[tuple[int, int]]:
+    """Yield (start, end) of the records of each block; ``size``: the number of records, with those not in the batch."""
+    attributes, elements = len(batch.columns), max((len(column.codes) for column in batch.columns), default=0)
+    rows = elements * attributes * (attributes + 1) // 2
+    blocks = max(1, -(-size // BLOCK_RECORDS), min(size, -(-rows // MAX_BLOCK_ROWS)))
+    yield from pairwise(np.unique(np.linspace(0, size, blocks + 1).astype(np.int64)).tolist())
 
 
 def _check_codes(before: Column, after: Column, size: int) -> None:

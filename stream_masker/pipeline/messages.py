@@ -23,7 +23,7 @@ from stream_masker.core.statistics.counts import Counts, SparseCounts
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.errors import StatisticsError
 from stream_masker.pipeline.records import Block, Rejected
-from stream_masker.pipeline.style import STYLES, Style, StyleCounts
+from stream_masker.pipeline.style import Style
 
 Taxonomies: TypeAlias = Mapping[str, Taxonomy]
 JsonObject: TypeAlias = dict[str, Any]
@@ -37,9 +37,10 @@ KEYED: Final = ("pairs", "events", "lacking")
 StatisticsSource: TypeAlias = Literal["bootstrap", "blocks", "file"]
 
 
-def fingerprints(taxonomies: Taxonomies) -> dict[str, str]:
-    """Return the fingerprint of each attribute's taxonomy, by which readers check that it is theirs."""
-    return {name: taxonomy.fingerprint for name, taxonomy in taxonomies.items()}
+def _identity(taxonomies: Taxonomies, context: Context) -> JsonObject:
+    """Return the fingerprints by which readers check that positions and contexts are theirs."""
+    own = {name: taxonomy.fingerprint for name, taxonomy in taxonomies.items()}
+    return {"taxonomies": own, "context": context.fingerprint}
 
 
 def block_key(block: Block) -> bytes:
@@ -53,7 +54,7 @@ def encode_block(block: Block, taxonomies: Taxonomies, context: Context = NO_CON
     The attributes are those of ``taxonomies``, in that order. A pair's key is ``position of the first * size of the
     second's taxonomy + position of the second``.
     """
-    own = {"taxonomies": fingerprints(taxonomies), "context": context.fingerprint}
+    own = _identity(taxonomies, context)
     return _dumps(block, original=_counts(block.original), masked=_counts(block.masked), **own)
 
 
@@ -69,11 +70,11 @@ def decode_block(raw: bytes, taxonomies: Taxonomies, context: Context = NO_CONTE
     """Decode what ``encode_block`` returns. Raises StatisticsError if it has other taxonomies or another context."""
     with _decoding("block"):
         data = _object(raw)
-        _require(data.pop("taxonomies") == fingerprints(taxonomies), "taxonomies")
-        _require(data.pop("context") == context.fingerprint, "context")
+        for name, own in _identity(taxonomies, context).items():
+            _require(data.pop(name) == own, name)
         data["original"], data["masked"] = _read_counts(data["original"]), _read_counts(data["masked"])
         data["distortions"] = tuple(Distortion(**each) for each in data["distortions"])
-        data["styles"] = tuple(StyleCounts(tuple(each["texts"])) for each in data["styles"])
+        data["styles"] = tuple(map(tuple, data["styles"]))
         return Block(**data)
 
 
@@ -153,8 +154,7 @@ def decode_statistics(raw: bytes) -> StatisticsMessage:
         data = _object(raw)
         _require(isinstance(data["version"], int) and isinstance(data["snapshot"], dict), "version or snapshot")
         data["blocks"] = None if data["blocks"] is None else BlockRange(**data["blocks"])
-        data["styles"] = styles = {name: Style(**style) for name, style in data["styles"].items()}
-        _require(set(styles.values()) <= set(STYLES), "styles")
+        data["styles"] = {name: Style(style) for name, style in data["styles"].items()}
         return StatisticsMessage(**data)
 
 

@@ -118,27 +118,11 @@ class FieldPolicy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MessagePolicy:
-    """What happens to the message's key, and the names of the headers that are kept. All others are dropped."""
-
-    key: Treatment = "pseudonymize"
-    headers: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        for name in self.headers:
-            if name.startswith(OWN_HEADERS):
-                raise ConfigurationError(f"message.headers: {name!r} is set by stream-masker itself and cannot be kept")
-
-
-STAYING: Final = ("keep", "generalize", "unlisted: keep")
-"""The treatments of fields that can be a context."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """Everything that the record masker needs, except for the mechanism and the secret.
 
-    attributes: in the order of the mechanism's attributes; noise_key: the field that keys the noise, None for
+    attributes: in the order of the mechanism's attributes; key: what happens to the message's key; headers: the names
+    of those that are kept, all others are dropped; noise_key: the field that keys the noise, None for
     the record's topic, partition and offset; unit: the field whose different values k-anonymity counts, None for
     records; configuration: the configuration's hash, for a header; record_bytes: the maximum size of a record; fhir:
     the listed types of resources if messages are FHIR resources and Bundles, whose paths are those of
@@ -149,7 +133,8 @@ class Plan:
     attributes: tuple[AttributePlan, ...]
     fields: FieldPolicy
     configuration: str
-    message: MessagePolicy = field(default_factory=MessagePolicy)
+    key: Treatment = "pseudonymize"
+    headers: tuple[str, ...] = ()
     noise_key: Path | None = None
     record_bytes: int = 1_048_576
     unit: Path | None = None
@@ -159,14 +144,20 @@ class Plan:
     def __post_init__(self) -> None:
         if not self.attributes:
             raise ConfigurationError("attributes: at least one is required")
+        if own := [name for name in self.headers if name.startswith(OWN_HEADERS)]:
+            raise ConfigurationError(f"message.headers: {own[0]!r} is set by stream-masker itself and cannot be kept")
         ones = {"noise_key": [self.noise_key], "groups.unit": [self.unit], "mechanism.context": self.context}
         for name, keys in ones.items():
             for path in chain.from_iterable(key.ways for key in keys if key is not None):
                 if path.arrays:
                     raise ConfigurationError(f"{name}: path {path.text!r} has a [*]; it must select one value")
-        self._check_attributes()
-        self._check_fields()
-        self._check_context()
+        for (name, this), (other, that) in combinations(self.written, 2):
+            if this.may_meet(that):
+                both = f"{this.text!r} (attribute {name}) and {that.text!r} (attribute {other})"
+                raise ConfigurationError(f"attributes: the paths {both} can select the same value")
+        for path in chain.from_iterable(path.ways for path in self.context):
+            if any(path.may_meet(other) for _, other in self.written):
+                raise ConfigurationError(f"mechanism.context: {path.text!r} is masked: use fields that stay")
 
     @property
     def written(self) -> Iterator[tuple[str, Path]]:
@@ -185,38 +176,6 @@ class Plan:
         """The paths of the keys that are read before anything of a record is replaced."""
         transforms = (transform.key for transform in self.fields.transformed.values())
         yield from (path for path in (self.noise_key, self.unit, *transforms) if path is not None)
-
-    def _check_attributes(self) -> None:
-        for (name, this), (other, that) in combinations(self.written, 2):
-            if this.may_meet(that):
-                both = f"{this.text!r} (attribute {name}) and {that.text!r} (attribute {other})"
-                raise ConfigurationError(f"attributes: the paths {both} can select the same value")
-
-    def _check_fields(self) -> None:
-        keys, written = dict[Path, str](), {path.steps for _, path in self.written}
-        for key, path in ((key, path) for key, paths in self.fields.lists.items() for path in paths):
-            if (other := keys.setdefault(path, key)) != key:
-                raise ConfigurationError(
-                    f"fields: path {path.text!r} is in {other} and in {key}; allowed is one of them"
-                )
-            ends = range(1, len(path.steps) + (key != "keep"))
-            if any(path.steps[:end] in written for end in ends):
-                raise ConfigurationError(
-                    f"fields: path {path.text!r} is that of an attribute's code, label or copy, or continues inside it"
-                )
-
-    def _check_context(self) -> None:
-        lists = self.fields.lists
-        for path in chain.from_iterable(path.ways for path in self.context):
-            if any(path.may_meet(other) for _, other in self.written):
-                raise ConfigurationError(f"mechanism.context: {path.text!r} is masked: use fields that stay")
-            met = [key for key, paths in lists.items() if any(path.may_meet(other) for other in paths)]
-            causes = [key for key in met or [f"unlisted: {self.fields.unlisted}"] if key not in STAYING]
-            if causes:
-                raise ConfigurationError(
-                    f"mechanism.context: {path.text!r} does not stay in the record (fields.{causes[0]}): use fields "
-                    "that are kept or generalized"
-                )
 
 
 class Action(IntEnum):

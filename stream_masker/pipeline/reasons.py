@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
 from enum import StrEnum
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from stream_masker.errors import StreamMaskerError
 
@@ -13,7 +13,7 @@ class Reason(StrEnum):
     """Why a record cannot be masked. The reasons are also values of a metric's label; none of them reveals a value."""
 
     NOT_UTF8 = "not_utf8"
-    """The value is not valid UTF-8, or the name of a header is not and headers are used."""
+    """The value is not valid UTF-8."""
     NOT_JSON = "not_json"
     """The value is not JSON (also: NaN, Infinity, numbers beyond 64-bit floats, lone surrogates, a byte order mark)."""
     NOT_AN_OBJECT = "not_an_object"
@@ -61,29 +61,15 @@ class Reason(StrEnum):
 RejectionCause: TypeAlias = tuple[str, str | None]
 """A reason for rejection, and the configured path that is to blame, if there is one."""
 
-RejectionCauses: TypeAlias = Mapping[RejectionCause, int]
-"""Numbers of rejected records by cause."""
 
-
-def causes_text(causes: RejectionCauses, most: int | None = None) -> str:
-    """``missing at a.b 12, not_json 1``: numbers of rejected records by reason and configured path, and what helps.
-
-    most: the number of causes to name, the most frequent ones first; None: all of them, in alphabetic order.
-    """
-    ordered = sorted(causes.items(), key=lambda item: (item[0][0], item[0][1] or ""))
-    if most is not None:
-        ordered = sorted(ordered, key=lambda item: -item[1])[:most]
-    texts = (
-        f"{reason}{f' at {path}' if path else ''} {count:,}{_HELP.get(reason, '')}" for (reason, path), count in ordered
+def causes_text(causes: Counter[RejectionCause], most: int | None = None) -> str:
+    """``missing at a.b 12, not_json 1``: numbers of rejected records by reason and configured path, the most frequent
+    first, and what helps; ``most``: how many causes to name, None for all."""
+    help_of: dict[str, str] = {Reason.NOT_A_CODE: " (a code is a text: quote numbers, or read the column as text)"}
+    return ", ".join(
+        f"{reason}{f' at {path}' if path else ''} {count:,}{help_of.get(reason, '')}"
+        for (reason, path), count in causes.most_common(most)
     )
-    return ", ".join(texts)
-
-
-_HELP: Final[Mapping[str, str]] = {
-    Reason.SEVERAL_PATIENTS: " (split a Bundle of several patients into one for each)",
-    Reason.NOT_A_CODE: " (a code is a text: quote numbers, or read the column as text)",
-}
-"""What helps against a rejection, if the configuration cannot."""
 
 
 class RecordRejectedError(StreamMaskerError):

@@ -37,6 +37,15 @@ def stamp(statistics_version: int, mechanism: str, configuration: str) -> list[H
 COLUMNS: Final = ("offsets", "values", "keys", "timestamps", "headers")
 """The columns of ``Inputs`` and ``Result``."""
 
+TALLIES: Final = ("emptied", "suppressed", "generalized")
+"""What is counted beside blocks: the number of values that a transform could not treat and removed, by configured path;
+of unknown codes that were removed, or masked as the concept of their prefix, by attribute."""
+
+
+def tallies(parts: Sequence[Any]) -> dict[str, Any]:
+    """Return the sum of each of ``TALLIES`` over parts that have them."""
+    return {name: sum((Counter(getattr(part, name)) for part in parts), Counter()) for name in TALLIES}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inputs:
@@ -112,9 +121,7 @@ class Result:
     """The outcomes of n records as columns, in the order of the input, and their counts as blocks.
 
     rejected: by index; the other columns of rejected records have no meaning; values: None for a tombstone; headers:
-    records with equal headers may share one list, which must not be modified; emptied: the number of values that a
-    transform could not treat and removed, by configured path; suppressed, generalized: the number of unknown codes that
-    were removed, or masked as the concept of their prefix, by attribute with ``unknown: suppress`` or ``ancestor``.
+    records with equal headers may share one list, which must not be modified; the rest: see ``TALLIES``.
     """
 
     offsets: Sequence[int]
@@ -140,13 +147,12 @@ class Result:
         if len(parts) == 1:
             return parts[0]
         starts = accumulate((len(part.offsets) for part in parts), initial=0)
+        columns: dict[str, Any] = {name: _all(getattr(part, name) for part in parts) for name in COLUMNS}
         return cls(
-            **{name: _all(getattr(part, name) for part in parts) for name in COLUMNS},
+            **columns,
             rejected={s + i: one for s, part in zip(starts, parts, strict=False) for i, one in part.rejected.items()},
             blocks=_all(part.blocks for part in parts),
-            emptied=sum((Counter(part.emptied) for part in parts), Counter()),
-            suppressed=sum((Counter(part.suppressed) for part in parts), Counter()),
-            generalized=sum((Counter(part.generalized) for part in parts), Counter()),
+            **tallies(parts),
         )
 
 

@@ -1,8 +1,8 @@
 """Encryption and authentication of the internal topics, a layer around the bytes of a message.
 
 An envelope is ``SEAL_MAGIC``, the id of the secret (8 bytes), a random salt (32 bytes), and the content encrypted with
-AES-256-GCM, which ends with a tag of 16 bytes. Cipher key and nonce derive from the secret and the salt, so no nonce is
-used twice with one key. The associated data are the topic and the message's key: a message is valid in its own topic
+AES-256-GCM, which ends with a tag of 16 bytes. The key derives from the secret and the salt, and encrypts this message
+alone. The associated data are the topic and the message's key: a message is valid in its own topic
 and under its own key only. The content is the message, compressed because encrypted bytes cannot be.
 """
 
@@ -28,7 +28,7 @@ KEY_ID_BYTES: Final = 8
 HEADER_BYTES: Final = len(SEAL_MAGIC) + KEY_ID_BYTES
 SALT_BYTES: Final = 32
 CIPHER_KEY_BYTES: Final = 32
-NONCE_BYTES: Final = 12
+NONCE: Final = bytes(12)
 COMPRESSION_LEVEL: Final = 1
 
 
@@ -80,9 +80,8 @@ class TopicSeal:
     def seal(self, key: bytes, message: bytes) -> bytes:
         """Return the envelope of a message for its key."""
         (identity, secret), salt = next(iter(self._secrets.items())), os.urandom(SALT_BYTES)
-        cipher, nonce = _cipher(secret, salt)
         header, content = SEAL_MAGIC + identity, bytes(cramjam.zstd.compress(message, COMPRESSION_LEVEL))
-        return header + salt + cipher.encrypt(nonce, content, self._associated(header, key))
+        return header + salt + _cipher(secret, salt).encrypt(NONCE, content, self._associated(header, key))
 
     def open(self, key: bytes | None, sealed: bytes) -> bytes:
         """Open what ``seal`` returns. Raises SealError for a message that is not authentic."""
@@ -92,9 +91,9 @@ class TopicSeal:
         secret = self._secrets.get(header[len(SEAL_MAGIC) :])
         if secret is None:
             raise SealError(RefusalCause.UNKNOWN_KEY)
-        cipher, nonce = _cipher(secret, rest[:SALT_BYTES])
+        salt, encrypted = rest[:SALT_BYTES], rest[SALT_BYTES:]
         try:
-            content = cipher.decrypt(nonce, rest[SALT_BYTES:], self._associated(header, key or b""))
+            content = _cipher(secret, salt).decrypt(NONCE, encrypted, self._associated(header, key or b""))
         except InvalidTag:
             raise SealError(RefusalCause.FORGED) from None
         return bytes(cramjam.zstd.decompress(content))
@@ -104,8 +103,7 @@ class TopicSeal:
         return header + self.topic.encode() + b"\0" + key
 
 
-def _cipher(secret: bytes, salt: bytes) -> tuple[AESGCM, bytes]:
-    """Return the cipher of one message and its nonce."""
-    size, key = CIPHER_KEY_BYTES + NONCE_BYTES, checked_seed(secret)
-    derived = hashlib.blake2b(salt, digest_size=size, key=key, person=b"masker-message").digest()
-    return AESGCM(derived[:CIPHER_KEY_BYTES]), derived[CIPHER_KEY_BYTES:]
+def _cipher(secret: bytes, salt: bytes) -> AESGCM:
+    """Return the cipher of one message."""
+    key, size = checked_seed(secret), CIPHER_KEY_BYTES
+    return AESGCM(hashlib.blake2b(salt, digest_size=size, key=key, person=b"masker-message").digest())

@@ -8,10 +8,10 @@ code that it replaces. The style is learned: ``styles_of`` finds the styles in w
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import product, zip_longest
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
+from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
@@ -21,76 +21,55 @@ if TYPE_CHECKING:
     from stream_masker.core.ontology import ConceptMap
     from stream_masker.core.ontology.concepts import Match
 
-Part: TypeAlias = Literal["keep", "remove"]
-Case: TypeAlias = Literal["keep", "upper", "lower"]
-WrittenText: TypeAlias = Literal["code", "label"]
-
 _LEADING_ZEROS: Final = re.compile(r"^([VE]?)0+(?=\d)", re.IGNORECASE)
 _RANGE: Final = re.compile(r"[A-Z]?\d\w{0,2}-[A-Z]?\d\w{0,2}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Style:
-    """How the codes of an attribute are written; by default as the concepts' ids.
+class Style(StrEnum):
+    """How the codes of an attribute are written. The order of the styles is that of their counts and bits."""
 
-    dot, leading_zeros: keep or remove those of the id; case: keep that of the id, or convert the text; text: write the
-    code, or the concept's label.
-    """
-
-    dot: Part = "keep"
-    leading_zeros: Part = "keep"
-    case: Case = "keep"
-    text: WrittenText = "code"
-
-
-CANONICAL: Final = Style()
-"""The style of the concepts' ids."""
+    ID = "id"
+    """As the concepts' ids."""
+    UNPADDED = "unpadded"
+    """Without leading zeros."""
+    DOTLESS = "dotless"
+    """Without the dot."""
+    BARE = "bare"
+    """Without leading zeros and dot."""
+    LABEL = "label"
+    """As the concepts' labels."""
 
 
-STYLES: Final = (
-    *(Style(dot=d, leading_zeros=z, case=c) for d, z, c in product(get_args(Part), get_args(Part), get_args(Case))),
-    Style(text="label"),
-)
-"""The styles that can be learned, from that of the ids on. The number of a style is its place here."""
-
+STYLES: Final = tuple(Style)
 STYLE_BITS: Final = len(STYLES)
 
+StyleCounts: TypeAlias = tuple[int, ...]
+"""The number of observed texts that fit each of ``STYLES``; empty without texts."""
 
-@dataclass(frozen=True, slots=True)
-class StyleCounts:
-    """The number of observed texts that fit each of ``STYLES``; empty without texts."""
 
-    texts: tuple[int, ...] = ()
-
-    @classmethod
-    def of(cls, fitting: Int64Array) -> StyleCounts:
-        """Return the counts of texts, (m,) int64, each with the styles that it fits as bits."""
-        sets, counts = np.unique(fitting, return_counts=True)
-        return cls(tuple((counts @ (sets[:, None] >> np.arange(STYLE_BITS) & 1)).tolist())) if len(sets) else cls()
-
-    def majority(self, otherwise: Style) -> Style:
-        """Return the style of most texts, of several the first one; ``otherwise`` if no text fits any."""
-        return STYLES[int(np.argmax(self.texts))] if any(self.texts) else otherwise
+def count_styles(fitting: Int64Array) -> StyleCounts:
+    """Return the counts of texts, (m,) int64, each with the styles that it fits as bits."""
+    sets, counts = np.unique(fitting, return_counts=True)
+    return tuple((counts @ (sets[:, None] >> np.arange(STYLE_BITS) & 1)).tolist()) if len(sets) else ()
 
 
 def add_styles(parts: Iterable[Sequence[StyleCounts]]) -> tuple[StyleCounts, ...]:
     """Return the counts of each attribute, added up over all parts that have counts."""
     columns = zip(*(part for part in parts if part), strict=True)
-    sums = (zip_longest(*(counts.texts for counts in column), fillvalue=0) for column in columns)
-    return tuple(StyleCounts(tuple(map(sum, texts))) for texts in sums)
+    return tuple(tuple(map(sum, zip_longest(*column, fillvalue=0))) for column in columns)
 
 
 def learned_styles(
     attributes: Iterable[str], counts: Sequence[StyleCounts], earlier: Mapping[str, Style]
 ) -> dict[str, Style]:
-    """Return each attribute's majority style; where nothing was counted, the earlier one, or that of the ontology.
-
-    counts: one for each attribute, or empty.
+    """Return the style of most texts of each attribute, of several the first one; where no text fits any, the earlier
+    one, or that of the ontology. counts: one for each attribute, or empty.
     """
-    previous = {name: earlier.get(name, CANONICAL) for name in attributes}
-    if not counts:
-        return previous
-    return {name: c.majority(style) for (name, style), c in zip(previous.items(), counts, strict=True)}
+    styles = {name: earlier.get(name, Style.ID) for name in attributes}
+    for name, texts in zip([*styles], counts, strict=False):
+        if any(texts):
+            styles[name] = STYLES[int(np.argmax(texts))]
+    return styles
 
 
 def styles_of(concepts: ConceptMap, text: str, match: Match) -> int:
@@ -99,7 +78,7 @@ def styles_of(concepts: ConceptMap, text: str, match: Match) -> int:
     match: the concept that the text stands for. A text that a mapping file translates fits none.
     """
     if match.how in ("label", "mapping"):
-        return 1 << STYLES.index(Style(text="label")) if match.how == "label" else 0
+        return 1 << STYLES.index(Style.LABEL) if match.how == "label" else 0
     text, concept = text.strip(), concepts.taxonomy.ids[match.position]
     fits = text.startswith if match.how == "ancestor" else text.__eq__
     return sum(fits(_in_style(concept, style)) << number for number, style in enumerate(STYLES[:-1]))
@@ -112,27 +91,19 @@ def written_code(concepts: ConceptMap, style: Style, position: int) -> str:
     removed; the last resort is the id, which is also that of ranges, chapters and the root.
     """
     concept = concepts.taxonomy.ids[position]
-    if style == CANONICAL or position == 0 or _RANGE.fullmatch(concept):
+    if style is Style.ID or position == 0 or _RANGE.fullmatch(concept):
         return concept
-    for text in _candidates(concept, concepts.taxonomy.labels[position], style):
+    texts = [
+        _in_style(concept, one) for one in ([style, Style.DOTLESS, Style.UNPADDED] if style is Style.BARE else [style])
+    ]
+    for text in [concepts.taxonomy.labels[position]] if style is Style.LABEL else texts:
         match = concepts.find(text)
         if match.position == position and match.how != "ancestor":
             return text
     return concept
 
 
-def _candidates(concept: str, label: str, style: Style) -> Iterator[str]:
-    """Yield the texts of a concept in a style, and with fewer parts removed."""
-    fewer = (style, replace(style, leading_zeros="keep"), replace(style, dot="keep"), Style(case=style.case))
-    yield from (label,) if style.text == "label" else (_in_style(concept, one) for one in fewer)
-
-
 def _in_style(concept: str, style: Style) -> str:
-    if style.leading_zeros == "remove":
+    if style in (Style.UNPADDED, Style.BARE):
         concept = _LEADING_ZEROS.sub(r"\1", concept, count=1)
-    if style.dot == "remove":
-        concept = concept.replace(".", "")
-    return _CONVERSIONS[style.case](concept)
-
-
-_CONVERSIONS: Final[Mapping[Case, Callable[[str], str]]] = {"keep": str, "upper": str.upper, "lower": str.lower}
+    return concept.replace(".", "") if style in (Style.DOTLESS, Style.BARE) else concept

@@ -11,9 +11,11 @@ import datetime
 import math
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
+from itertools import repeat
 from typing import Any, Final, Literal, NamedTuple
 from uuid import UUID
 
@@ -52,7 +54,7 @@ class Pseudonyms:
 
     def __init__(self, secret: bytes | Secret) -> None:
         """Raises ParameterError if the secret is empty."""
-        self._secret = secret if isinstance(secret, Secret) else Secret(secret)
+        self.secret = secret if isinstance(secret, Secret) else Secret(secret)
         self._known = Cache(lambda text: self._of([text], b"masker-pseudonym").hex())
         self.offset_hashes = Cache(lambda key: self._of([key], b"masker-offset"))
         """16 bytes for the key of a record's dates, independent of its pseudonym."""
@@ -76,7 +78,7 @@ class Pseudonyms:
 
     def _of(self, texts: Sequence[bytes], purpose: bytes) -> bytes:
         """Return 16 bytes for each text, one after another."""
-        return self._secret.words(purpose, self._secret.digests(texts)).tobytes()
+        return self.secret.words(purpose, self.secret.digests(texts)).tobytes()
 
 
 def text_of(value: JsonValue) -> bytes:
@@ -107,6 +109,17 @@ class FieldTransform:
     __slots__ = ()
     key: Path | None = None
 
+    def of_values(
+        self, values: Sequence[JsonValue], pseudonyms: Pseudonyms, keys: Sequence[bytes] | None
+    ) -> list[JsonValue]:
+        """Return the transformed values; keys: those of their records, None if the transform needs none."""
+        if keys is not None:
+            return list(map(self.of_value, values, repeat(pseudonyms), keys))
+        if not {*map(type, values)} <= {str, int}:
+            return [self.of_value(value, pseudonyms) for value in values]
+        known = {value: self.of_value(value, pseudonyms) for value in set(values)}
+        return list(map(known.__getitem__, values))
+
     def of_value(self, value: JsonValue, pseudonyms: Pseudonyms, key: bytes | None = None) -> Any:
         """Return the transformed value; ``DROPPED`` for a value that cannot be transformed. ``key``: the record's."""
         return None if value is None else self.transform(value, pseudonyms, key)
@@ -122,12 +135,12 @@ class Pseudonym(FieldTransform):
 
     digits: int = PSEUDONYM_DIGITS
 
-    def of_values(self, values: Sequence[JsonValue], pseudonyms: Pseudonyms) -> list[Any]:
-        """Return the transformed values; texts much faster than one by one."""
-        if set(map(type, values)) != {str}:
+    def of_values(
+        self, values: Sequence[JsonValue], pseudonyms: Pseudonyms, keys: Sequence[bytes] | None
+    ) -> list[JsonValue]:
+        if {*map(type, values)} != {str}:
             return [self.of_value(value, pseudonyms) for value in values]
-        whole = pseudonyms.of_texts([value.encode() for value in values])
-        return whole if self.digits == PSEUDONYM_DIGITS else [pseudonym[: self.digits] for pseudonym in whole]
+        return [digits[: self.digits] for digits in pseudonyms.of_texts([value.encode() for value in values])]
 
     def transform(self, value: JsonValue, pseudonyms: Pseudonyms, key: bytes | None) -> Any:
         if isinstance(value, dict | list):
@@ -156,8 +169,11 @@ class NumberBands(FieldTransform):
     top: int | None = None
 
     def transform(self, value: JsonValue, pseudonyms: Pseudonyms, key: bytes | None) -> Any:
-        number = _number(value)
-        if number is None or number < 0:
+        try:
+            number = math.nan if isinstance(value, bool) else float(value)
+        except (TypeError, ValueError, OverflowError):
+            return DROPPED
+        if not 0 <= number < math.inf:
             return DROPPED
         if self.top is not None and number >= self.top:
             return f"{self.top}+"
@@ -175,129 +191,71 @@ def least_number(value: JsonValue) -> JsonValue:
     return value if band is None else band[1]
 
 
-def _number(value: JsonValue) -> float | None:
-    """Return a number, also from text; None if it is not a number."""
-    if isinstance(value, bool) or not isinstance(value, int | float | str | Decimal):
-        return None
-    try:
-        number = float(value)
-    except (ValueError, OverflowError):
-        return None
-    return number if math.isfinite(number) else None
+_DATE: Final = r"(\d{4}-\d\d-\d\d|\d{8}|\d\d\.\d\d\.\d{4})"
+_TIME: Final = r"(?:[T ]?\d\d:?\d\d(?::?\d\d(?:[.,]\d{1,9})?)?)?(?: ?(?:Z|[+-]\d\d:?\d\d))?"
+_DATE_AND_TIME: Final = re.compile(f"{_DATE}({_TIME})", re.ASCII)
 
 
-_ISO: Final = re.compile(r"\d{4}-\d{2}-\d{2}(T.*)?", re.ASCII | re.DOTALL)
-_DATE_LENGTH: Final = len("1980-03-14")
-_DIRECTIVES: Final = frozenset("YymdHIMSfpz")
-_ADJACENT: Final = re.compile("%.%")
-
-
-class FoundDate(NamedTuple):
-    """A date in a value. pattern: that of the text, empty for ISO 8601; has_month: whether the text has a month."""
+class WrittenDate(NamedTuple):
+    """A date in a text: ``1980-03-14``, ``19800314`` or ``14.03.1980``, with or without a time behind it."""
 
     date: datetime.date
-    pattern: str = ""
-    has_month: bool = True
-
-    def moved(self, value: JsonValue, days: int) -> JsonValue:
-        """Return the value with a date that is ``days`` later, in the same form. Raises OverflowError."""
-        if isinstance(value, datetime.date):
-            return value + datetime.timedelta(days)
-        date = self.date + datetime.timedelta(days)
-        if not self.pattern:
-            return date.isoformat() + value[_DATE_LENGTH:]
-        text = date.strftime(self.pattern.replace("%Y", f"{date.year:04d}"))
-        return int(text) if isinstance(value, int) else text
+    separator: str = ""
+    time: str = ""
 
 
-def find_date(value: JsonValue, patterns: tuple[str, ...] = ()) -> FoundDate | None:
-    """Return the date of a value: a text in ISO 8601 or in one of the patterns (``strptime``); None if it has none.
-
-    With patterns, a whole number is read as its digits, such as 20240131. The date of a month or a year is its first
-    day.
-    """
+def find_date(value: JsonValue) -> WrittenDate | None:
+    """Return the date of a text, or of a whole number such as 19800314; None if it has none."""
     if isinstance(value, datetime.date):
-        return FoundDate(value)
-    if type(value) is int and patterns:
-        value = str(value)
-    return _parsed(value, patterns) if type(value) is str and len(value) <= LONGEST_CACHED else None
+        return WrittenDate(value)
+    text = str(value) if type(value) is int else value
+    return _parsed(text) if type(text) is str and len(text) <= LONGEST_CACHED else None
 
 
 @lru_cache(maxsize=1 << 16)
-def _parsed(text: str, patterns: tuple[str, ...]) -> FoundDate | None:
-    try:
-        if _ISO.fullmatch(text):
-            return FoundDate(datetime.datetime.fromisoformat(text).date())
-    except ValueError:
+def _parsed(text: str) -> WrittenDate | None:
+    if (match := _DATE_AND_TIME.fullmatch(text)) is None:
         return None
-    for pattern in patterns:
-        try:
-            date = datetime.datetime.strptime(text, pattern)
-        except ValueError:
-            continue
-        if not _ADJACENT.search(pattern) or _digits(date.strftime(pattern)) == _digits(text):
-            return FoundDate(date, pattern, "%m" in pattern)
+    separator = next((mark for mark in "-." if mark in match[1]), "")
+    with suppress(ValueError):
+        return WrittenDate(datetime.date.fromisoformat("-".join(reversed(match[1].split(".")))), separator, match[2])
     return None
-
-
-def _digits(text: str) -> str:
-    """Return the digits at the start of a text: numbers that nothing separates must have all their digits."""
-    return text[: len(text) - len(text.lstrip("0123456789"))]
-
-
-def date_pattern_problem(pattern: str, *, partial: bool) -> str | None:
-    """Return what is wrong with a pattern; None if it has one year, month and day, and only allowed directives.
-
-    partial: whether the day, or the month and the day, may be left out.
-    """
-    directives = re.findall("%(.)", pattern)
-    allowed = ("Ymd", "ymd", *(("Ym", "ym", "Y", "y") if partial else ()))
-    is_once = len(set(directives)) == len(directives) and {*directives} <= _DIRECTIVES
-    if is_once and any({*directives} & {*"Yymd"} == {*dates} for dates in allowed):
-        return None
-    return (
-        f"{pattern!r} is not a date format: use %Y (or %y), %m and %d once, as in %d.%m.%Y, and for the time %H, %I, "
-        "%M, %S, %f, %p, %z" + ("; %d, or %m and %d, may be left out" if partial else "")
-    )
 
 
 @dataclass(frozen=True, slots=True)
 class DateUnit(FieldTransform):
-    """The month or year of a date or time: ``1980-03`` or ``1980`` for ``1980-03-14``.
-
-    formats: the patterns of dates that are not in ISO 8601, as in ``strptime``. A year has no month, so it stays one.
-    """
+    """The month or year of a date or time: ``1980-03`` or ``1980`` for ``1980-03-14``."""
 
     unit: Literal["month", "year"]
-    formats: tuple[str, ...] = ()
 
     def transform(self, value: JsonValue, pseudonyms: Pseudonyms, key: bytes | None) -> Any:
-        found = find_date(value, self.formats)
-        if found is None:
-            return DROPPED
-        return found.date.isoformat()[: 4 if self.unit == "year" or not found.has_month else 7]
+        found = find_date(value)
+        return DROPPED if found is None else found.date.isoformat()[: 4 if self.unit == "year" else 7]
 
 
 @dataclass(frozen=True, slots=True)
 class DateShift(FieldTransform):
     """A date or time, moved by whole days: from 1 to ``days`` in either direction, the same for equal keys.
 
-    key: the path of the record's key; formats: as of ``DateUnit``. Intervals between the dates of a key are preserved.
-    A record without the key loses the value.
+    key: the path of the record's key. Intervals between the dates of a key are preserved. A record without the key
+    loses the value.
     """
 
     days: int
     key: Path
-    formats: tuple[str, ...] = ()
 
     def transform(self, value: JsonValue, pseudonyms: Pseudonyms, key: bytes | None) -> Any:
-        found = find_date(value, self.formats)
+        found = find_date(value)
         if found is None or not key:
             return DROPPED
         try:
-            return found.moved(value, self.offset(key, pseudonyms))
+            date = found.date + datetime.timedelta(self.offset(key, pseudonyms))
         except OverflowError:
             return DROPPED
+        if found.date is value:
+            return date
+        parts = date.isoformat().split("-")
+        return type(value)(found.separator.join(parts[::-1] if found.separator == "." else parts) + found.time)
 
     def offset(self, key: bytes, pseudonyms: Pseudonyms) -> int:
         """Return the number of days for a key: uniform in -days, …, -1, 1, …, days, except for a bias below 2⁻⁴⁰."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, TypeAlias
 
@@ -16,10 +17,13 @@ from stream_masker.core.statistics.drift import Drift, Utility, drift_between, u
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.pipeline.messages import MESSAGE_FORMAT, BlockRange, StatisticsMessage, StatisticsSource, Taxonomies
 from stream_masker.pipeline.risk import RiskLimits, VersionRisk, assess_version, best_guess, check_floor, guess_chances
-from stream_masker.pipeline.style import Style, StyleCounts, learned_styles
+from stream_masker.pipeline.style import StyleCounts, learned_styles
 from stream_masker.pipeline.window import Window
 
 DataKind: TypeAlias = Literal["original", "masked"]
+
+KEPT_VERSIONS: Final = 1_000
+"""The number of versions that stay on the topic besides the baseline."""
 
 COMPARISONS: Final = 3
 """The verdicts of a version: on its drift from the previous one and from the baseline, and on its masks."""
@@ -44,16 +48,14 @@ class Subject:
     """What is calibrated, and how its versions are published.
 
     mechanism: a new one, which stays without statistics; alpha: each attribute's noise level; configuration: the hash
-    in published versions; secret_id: of the masking secret that workers must have; keep_versions: the number of
-    versions on the topic besides the baseline; min_records: the least number of values of which people may know;
-    limits: of the risk.
+    in published versions; secret_id: of the masking secret that workers must have; min_records: the least number of
+    values of which people may know; limits: of the risk.
     """
 
     mechanism: Mechanism
     alpha: Mapping[str, float]
     configuration: str
     secret_id: str | None = None
-    keep_versions: int = 1_000
     min_records: int = 1
     limits: RiskLimits = field(default_factory=RiskLimits)
 
@@ -69,8 +71,8 @@ class History:
 
     newest: the highest version number; latest: the newest version that fits; windowed: the blocks of the newest version
     that fits and was computed from blocks; baseline: the newest version that is its own baseline, or the first one that
-    fits and was not computed from a sample; versions: all numbers on the topic; refused: how many versions did not fit;
-    unauthentic: how many messages were not authentic, by cause.
+    fits and was not computed from a sample; refused: how many versions did not fit; unauthentic: how many messages were
+    not authentic, by cause.
     """
 
     subject: Subject
@@ -78,7 +80,6 @@ class History:
     latest: StatisticsMessage | None = None
     windowed: BlockRange | None = None
     baseline: StatisticsMessage | None = None
-    versions: set[int] = field(default_factory=set)
     refused: int = 0
     unauthentic: Counter[str] = field(default_factory=Counter)
 
@@ -87,7 +88,6 @@ class History:
         if version <= self.newest:
             return
         self.newest = version
-        self.versions.add(version)
         if message is None or not message.fits(self.subject.mechanism):
             self.refused += 1
             return
@@ -96,15 +96,11 @@ class History:
         if message.source != "bootstrap" and (self.baseline is None or message.baseline == message.version):
             self.baseline = message
 
-    def expired(self, keep: int) -> tuple[int, ...]:
-        """Return the versions that are older than the newest ``keep``, except for the baseline and the latest that
-        fits."""
-        kept = {m.version for m in (self.baseline, self.latest) if m is not None}
-        return tuple(sorted(v for v in self.versions if v <= self.newest - keep and v not in kept))
-
-    def forget(self, versions: Iterable[int]) -> None:
-        """Remove versions that are no longer on the topic."""
-        self.versions.difference_update(versions)
+    @property
+    def expiring(self) -> int | None:
+        """The version to remove with the next one, unless it is the baseline or the latest one that fits."""
+        version, needed = self.newest + 1 - KEPT_VERSIONS, (self.baseline, self.latest)
+        return version if version > 0 and all(one is None or one.version != version for one in needed) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +108,7 @@ class Publish:
     """The next version, to be published together with its report.
 
     shown: the statistics of the original window, and of the masked one if it has masked values, as people may see them;
-    previous, baseline: the drift from these versions; expired: versions to remove at the same time; counts: of the
+    previous, baseline: the drift from these versions; expired: a version to remove at the same time; counts: of the
     original window, None if they are not known; utility: of the masked window; unchanged, unchanged_records: the shares
     of each attribute's values and of records that masking did not change. These are None if they are not of a window.
     """
@@ -121,7 +117,7 @@ class Publish:
     shown: Mapping[DataKind, Statistics]
     previous: Drift | None
     baseline: Drift | None
-    expired: tuple[int, ...]
+    expired: int | None
     counts: Counts | None = None
     utility: Utility | None = None
     unchanged: Mapping[str, float] | None = None
@@ -151,23 +147,20 @@ class VersionPlanner:
         self.subject = subject
         self.history = history
         self._guessed: Mapping[str, float] | None = None if history.latest is None else history.latest.guessed
-        if self._restored(history.baseline) is None:
+        if history.baseline is not None and self._restored(history.baseline) is None:
             history.baseline = None
-        restored = self._restored(history.latest)
+        restored = None if history.latest is None else self._restored(history.latest)
         if history.latest is not None and restored is None:
             history.latest, history.refused = None, history.refused + 1
         self._mechanism = restored or copy.copy(subject.mechanism)
 
-    def _restored(self, message: StatisticsMessage | None) -> Mechanism | None:
-        """Return a mechanism with the statistics of a version in force; None without a version that it can use."""
-        if message is None:
-            return None
+    def _restored(self, message: StatisticsMessage) -> Mechanism | None:
+        """Return a mechanism with the statistics of a version in force; None if it cannot use them."""
         mechanism = copy.copy(self.subject.mechanism)
-        try:
+        with suppress(Exception):  # of any defect
             mechanism.restore(message.snapshot)
-        except Exception:  # noqa: BLE001 - of any defect
-            return None
-        return mechanism if mechanism.statistics.version == message.version else None
+            return mechanism if mechanism.statistics.version == message.version else None
+        return None
 
     def on_window(self, window: Window, now: int) -> Publish:
         """Return the next version, from a window of blocks. now: milliseconds since the epoch.
@@ -176,7 +169,7 @@ class VersionPlanner:
         """
         total = window.total
         original, masked = self._compute(total.original), self._masked(total.masked)
-        publish = self._publish(original, now, "blocks", self._learned(total.styles), total.original, window.range)
+        publish = self._publish(original, now, "blocks", total.styles, total.original, window.range)
         masking = dict(zip(self._mechanism.attributes, total.distortions, strict=True))
         publish = replace(
             publish,
@@ -199,7 +192,7 @@ class VersionPlanner:
 
     def on_sample(self, counts: Counts, now: int, styles: Sequence[StyleCounts] = ()) -> Publish:
         """Return the first version, from a sample of the input. Raises StatisticsError as ``on_window`` does."""
-        return self._publish(self._compute(counts), now, "bootstrap", self._learned(styles), counts)
+        return self._publish(self._compute(counts), now, "bootstrap", styles, counts)
 
     def on_snapshot(self, snapshot: StatisticsMessage, now: int, *, baseline: bool = False) -> Publish:
         """Return the next version, with the statistics, styles and chances of another message.
@@ -211,8 +204,9 @@ class VersionPlanner:
         self._mechanism.restore(snapshot.snapshot)
         self._guessed = snapshot.guessed
         statistics = replace(self._mechanism.statistics, version=self._next)
-        publish = self._publish(statistics, now, snapshot.source, snapshot.styles, blocks=snapshot.blocks)
-        return replace(publish, message=replace(publish.message, baseline=self._next)) if baseline else publish
+        publish = self._publish(statistics, now, snapshot.source, blocks=snapshot.blocks)
+        since = self._next if baseline else publish.message.baseline
+        return replace(publish, message=replace(publish.message, baseline=since, styles=snapshot.styles))
 
     @property
     def secret_differs(self) -> bool:
@@ -242,17 +236,9 @@ class VersionPlanner:
         return shown(exact, self.subject.taxonomies, self.subject.min_records)
 
     def published(self, publish: Publish) -> None:
-        """Add a version that has been published to the history, and remove those that have expired with it.
-
-        The concepts observed before stay observed.
-        """
+        """Add a version that has been published to the history. The concepts observed before stay observed."""
         self.history.add(publish.message.version, publish.message)
-        self.history.forget(publish.expired)
         self._mechanism.restore(publish.message.snapshot)
-
-    def _learned(self, counts: Sequence[StyleCounts]) -> Mapping[str, Style]:
-        latest = self.history.latest
-        return learned_styles(self._mechanism.attributes, counts, {} if latest is None else latest.styles)
 
     def _compute(self, counts: Counts) -> Statistics:
         """Compute the statistics of counts. Raises StatisticsError, also if their variances are below the floor."""
@@ -281,12 +267,12 @@ class VersionPlanner:
         statistics: Statistics,
         now: int,
         source: StatisticsSource,
-        styles: Mapping[str, Style],
+        styles: Sequence[StyleCounts] = (),
         counts: Counts | None = None,
         blocks: BlockRange | None = None,
     ) -> Publish:
-        """Return a version; ``counts``: of its window, None if they are not known."""
-        history = self.history
+        """Return a version; styles, counts: of its window, empty or None if they are not known."""
+        history, latest = self.history, self.history.latest
         message = StatisticsMessage(
             version=statistics.version,
             configuration=self.subject.configuration,
@@ -295,15 +281,14 @@ class VersionPlanner:
             blocks=blocks,
             baseline=statistics.version if history.baseline is None else history.baseline.version,
             snapshot=self._mechanism.snapshot_of(statistics),
-            styles=styles,
+            styles=learned_styles(self._mechanism.attributes, styles, {} if latest is None else latest.styles),
             secret_id=self.subject.secret_id,
             guessed=self._guessed,
         )
-        baseline = previous = self._drift(statistics, history.latest, counts)
-        if history.baseline is not history.latest:
+        baseline = previous = self._drift(statistics, latest, counts)
+        if history.baseline is not latest:
             baseline = self._drift(statistics, history.baseline, counts)
-        expired = history.expired(self.subject.keep_versions - 1)
-        return Publish(message, {"original": self.shown(statistics)}, previous, baseline, expired, counts)
+        return Publish(message, {"original": self.shown(statistics)}, previous, baseline, history.expiring, counts)
 
     def _drift(self, statistics: Statistics, other: StatisticsMessage | None, counts: Counts | None) -> Drift | None:
         if other is None:

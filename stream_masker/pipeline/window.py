@@ -7,21 +7,39 @@ calibrator that restarts from the first block of the last published version reac
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
 from typing import Final, TypeAlias
 
-from stream_masker.pipeline.blocks import merge_blocks
+from stream_masker.core.batch import Distortion
+from stream_masker.core.statistics.counts import merge
 from stream_masker.pipeline.messages import BlockRange
 from stream_masker.pipeline.records import Block
+from stream_masker.pipeline.style import add_styles
 
 GROUP_SHARE: Final = 0.01
-"""A group of blocks is complete with this share of the window's records, or of its age."""
+"""A group of blocks is complete with this share of the window's records, or after this share of its age."""
 
-MAX_GROUPS: Final = 1_000
-"""The most groups of a window, for blocks whose times alternate: each of them may complete a group."""
+
+def merge_blocks(blocks: Sequence[Block]) -> Block:
+    """Merge the blocks of one partition, at least one, into one block. It has the place of all of them together."""
+    if len(blocks) == 1:
+        return blocks[0]
+    columns = zip(*(block.distortions for block in blocks), strict=True)
+    return replace(
+        blocks[0],
+        first_offset=min(block.first_offset for block in blocks),
+        last_offset=max(block.last_offset for block in blocks),
+        timestamp=max(block.timestamp for block in blocks),
+        original=merge(block.original for block in blocks),
+        masked=merge(block.masked for block in blocks),
+        distortions=tuple(sum(column, Distortion()) for column in columns),
+        unchanged=sum(block.unchanged for block in blocks),
+        styles=add_styles(block.styles for block in blocks),
+    )
+
 
 Partition: TypeAlias = tuple[str, int]
 
@@ -61,22 +79,23 @@ class Window:
 
 @dataclass(slots=True)
 class BlockGroup:
-    """Consecutive blocks of the topic by partition, the first one at ``offset``.
+    """Consecutive blocks of the topic by partition, the first one at ``offset``, written at ``start``.
 
     Once the group is complete, the blocks of a partition are merged, so that a window needs memory for at most some
-    hundred groups. earliest, latest: times of blocks in milliseconds.
+    hundred groups. latest: of the times of records. Times are in milliseconds.
     """
 
     offset: int
+    start: int
     blocks: dict[Partition, list[Block]] = field(default_factory=dict)
     records: int = 0
-    earliest: float = math.inf
     latest: float = -math.inf
 
     def add(self, block: Block, time: int) -> None:
+        """Add a block; time: of its records."""
         self.blocks.setdefault(_partition(block), []).append(block)
         self.records += block.original.records
-        self.earliest, self.latest = min(self.earliest, time), max(self.latest, time)
+        self.latest = max(self.latest, time)
 
     def drop(self, later: Block) -> None:
         """Remove the blocks that count records of a later block."""
@@ -146,11 +165,11 @@ class WindowLog:
             group.drop(block)
         if not block.original.records:
             return
-        if not self._groups or self._is_complete(self._groups[-1]):
-            self._groups.append(BlockGroup(offset))
+        if not self._groups or self._is_complete(self._groups[-1], written):
+            self._groups.append(BlockGroup(offset, written))
         self._groups[-1].add(block, written if block.timestamp < 0 else min(block.timestamp, written))
         self._latest[_partition(block)] = block
-        if self._is_complete(self._groups[-1]):
+        if self._is_complete(self._groups[-1], written):
             for group in self._groups:
                 group.merge(self._latest)
         self._drop_oldest()
@@ -174,17 +193,14 @@ class WindowLog:
         blocks = tuple(chain.from_iterable(own for group in self._groups for own in group.blocks.values()))
         return Window(blocks, BlockRange(self._groups[0].offset, self.position)) if blocks else None
 
-    def _is_complete(self, group: BlockGroup) -> bool:
+    def _is_complete(self, group: BlockGroup, now: int) -> bool:
         records, age = self.settings.window_records, 1000 * self.settings.window_age
-        return group.records >= GROUP_SHARE * records or group.latest - group.earliest >= GROUP_SHARE * age
+        return group.records >= GROUP_SHARE * records or now - group.start >= GROUP_SHARE * age
 
     def _drop_oldest(self) -> None:
         """Remove the groups that no window needs any more."""
         groups, records = self._groups, self.records
         oldest = max(group.latest for group in groups) - 1000 * self.settings.window_age
-        while len(groups) > 1 and (
-            groups[0].latest < oldest
-            or len(groups) > MAX_GROUPS
-            or records - groups[0].records >= self.settings.window_records
-        ):
+        needed = self.settings.window_records
+        while len(groups) > 1 and (groups[0].latest < oldest or records - groups[0].records >= needed):
             records -= groups.pop(0).records

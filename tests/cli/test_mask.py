@@ -28,7 +28,7 @@ def test_every_line_is_masked_or_rejected(tmp_path, config):
     source = write(tmp_path / "in.jsonl", [*LINES[:60], *bad, *LINES[60:]])
     masked, rejected = tmp_path / "out.jsonl", tmp_path / "rejected.jsonl"
     done = run("mask", "-c", config, "--rejected", rejected, source, masked)
-    assert "masked 120, rejected 3 (missing at b 1, not_json 1, unknown_code at b 1), by statistics" in done.stderr
+    assert "masked 120, rejected 3 (not_json 1, missing at b 1, unknown_code at b 1), by statistics" in done.stderr
     assert [(r["offset"], r["reason"], r.get("field")) for r in read(rejected)] == [
         (62, "not_json", None),
         (63, "missing", "b"),

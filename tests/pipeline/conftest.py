@@ -16,7 +16,7 @@ from stream_masker.core.statistics.counts import Counts
 from stream_masker.errors import StatisticsError
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.paths import compile_path
-from stream_masker.pipeline.plan import AttributePlan, FieldPolicy, MessagePolicy, Place, Plan
+from stream_masker.pipeline.plan import AttributePlan, FieldPolicy, Place, Plan
 from stream_masker.pipeline.transforms import FieldTransform, Pseudonym
 
 SECRET = b"a secret of the tests"
@@ -141,7 +141,7 @@ class Bench:
             attributes=tuple(self._attribute(name, **given) for name, given in attributes.items()),
             fields=field_policy(unlisted, transforms, **fields or {}),
             configuration="c0ffee0123456789",
-            message=MessagePolicy(**(message or {})),
+            **(message or {}),
             noise_key=compile_path(noise_key) if noise_key else None,
             record_bytes=record_bytes,
         )

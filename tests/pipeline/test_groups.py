@@ -8,8 +8,7 @@ import pytest
 from support.input_records import inputs
 
 from stream_masker.errors import ParameterError
-from stream_masker.pipeline.blocks import BLOCK_RECORDS
-from stream_masker.pipeline.masker import GroupTooSmallError, RecordMasker
+from stream_masker.pipeline.masker import BLOCK_RECORDS, GroupTooSmallError, RecordMasker
 from stream_masker.pipeline.paths import compile_path
 from tests.pipeline.conftest import SECRET, GroupMechanism
 

@@ -12,10 +12,11 @@ from support.input_records import InputRecord, inputs
 from stream_masker.core.random import FieldKeys, PositionKeys
 from stream_masker.core.statistics.counts import count_batch, same_counts
 from stream_masker.errors import ParameterError, StatisticsError
-from stream_masker.pipeline import blocks
+from stream_masker.pipeline import masker
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.records import Masked, Rejected
 from stream_masker.pipeline.transforms import Pseudonyms
+from stream_masker.pipeline.window import merge_blocks
 from tests.pipeline.conftest import SECRET
 
 EVENT = {"code": "I10"}
@@ -81,17 +82,6 @@ def test_noise_is_keyed_by_position_or_by_a_field(bench):
         assert np.array_equal(keys.digests, expected.digests)
 
 
-def test_a_record_with_very_many_codes_weighs_no_more_than_a_bounded_number_of_others(bench):
-    """10,000 equal codes of one record would otherwise outweigh all other records of a window."""
-    on_bench, most = bench({"code": {"path": "codes[*]"}}), blocks.MAX_COUNTED_ELEMENTS
-    lists = [["E03"] * 2, ["I10"] * 10_000, [], ["E11.9"] * 3]
-    result = on_bench.result([on_bench.record(k, {"codes": codes}) for k, codes in enumerate(lists)])
-    assert len(orjson.loads(result.values[1])["codes"]) == 10_000
-    (block,) = result.blocks
-    assert on_bench.texts_counted(block.original) == [{"E03": 2, "I10": most, "E11.9": 3}]
-    assert on_bench.texts_counted(block.masked) == [{"E03": 2, "E11.9": most, "I11.0": 3}]
-
-
 @pytest.mark.parametrize("patient", [{}, *({"id": key} for key in (None, True, "", " ", [])), "p", None])
 def test_rejects_a_missing_noise_key(bench, patient):
     on_bench = bench(CODE, noise_key="patient.id")
@@ -133,12 +123,12 @@ def test_large_runs_are_split_without_changing_their_sums(bench, monkeypatch):
     values = [dict.fromkeys("ab", codes[k % 3]) if k % 7 else {} for k in range(52)]
     records = [on_bench.record(k, value, timestamp=k) for k, value in enumerate(values)]
     (whole,) = on_bench.result(records).blocks
-    monkeypatch.setattr(blocks, "MAX_BLOCK_ROWS", 30)
+    monkeypatch.setattr(masker, "MAX_BLOCK_ROWS", 30)
     several = on_bench.result(records).blocks
     assert len(several) == 5
     assert [b.first_offset for b in several[1:]] == [b.last_offset + 1 for b in several[:-1]]
     assert [b.timestamp for b in several] == [b.last_offset for b in several]
-    merged = blocks.merge_blocks(several)
+    merged = merge_blocks(several)
     assert (merged.first_offset, merged.last_offset, merged.timestamp) == (0, 51, 51)
     assert (merged.distortions, merged.styles) == (whole.distortions, whole.styles)
     assert merged.unchanged == whole.unchanged == sum(value.get("a") == "E03" for value in values)
@@ -162,7 +152,7 @@ def test_counting_does_not_mask(bench):
     sample = on_bench.masker.count(iter(values))
     causes = {("not_json", None), ("missing", "b[*]"), ("missing_noise_key", "patient")}
     assert sample.causes == dict.fromkeys(causes, 4000)
-    assert (sample.counts.records, sample.unknown, sample.lost) == (4000, (0, 4000), (0, 0))
+    assert (sample.counts.records, sample.suppressed, sample.generalized) == (4000, {}, {"b": 4000})
     assert on_bench.texts_counted(sample.counts) == [{"I10": 8000}, {"E11": 4000, "E11.9": 4000}]
     assert on_bench.mechanism.seen == []
     empty = on_bench.masker.count([])

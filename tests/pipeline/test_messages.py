@@ -25,7 +25,7 @@ from stream_masker.pipeline.messages import (
     encode_statistics,
 )
 from stream_masker.pipeline.records import Block, Rejected
-from stream_masker.pipeline.style import Style, StyleCounts
+from stream_masker.pipeline.style import Style
 
 TAU = Ontology.from_edges([(c, "a") for c in "bcdefg"]).taxonomy()
 TAXONOMIES = {"one": TAU, "two": TAU}
@@ -45,7 +45,7 @@ CONTEXTUAL = with_original(block(0), contexts={1: block(0).original})
 KINDS: dict[str, tuple[Block, dict[str, Any]]] = {
     "scalars": (replace(block(30), unchanged=2), {}),
     "arrays": (array_block(5, [0, 3, 1, 0, 7]), {}),
-    "styles": (replace(block(0), styles=(StyleCounts((3,)), StyleCounts())), {}),
+    "styles": (replace(block(0), styles=((3,), ())), {}),
     "noise keys": (with_original(block(0), values=KEYED), {}),
     "contexts": (CONTEXTUAL, {"context": CONTEXT}),
     "no records": (block(0, []), {}),
@@ -128,7 +128,7 @@ VERSION = StatisticsMessage(
     blocks=BlockRange(0, 7),
     baseline=1,
     snapshot={"statistics": {}, "exact": 0.1 + 0.2},
-    styles={"one": Style(dot="remove")},
+    styles={"one": Style.DOTLESS},
     secret_id="ab",
 )
 

@@ -17,6 +17,7 @@ from stream_masker.core.statistics.counts import Counts, count_batch, merge
 from stream_masker.core.statistics.drift import VERDICTS, drift_between, utility
 from stream_masker.errors import StatisticsError
 from stream_masker.pipeline import risk as risk_module
+from stream_masker.pipeline import versions
 from stream_masker.pipeline.messages import BlockRange, decode_statistics, encode_statistics
 from stream_masker.pipeline.records import Block
 from stream_masker.pipeline.risk import RiskLimits
@@ -31,7 +32,6 @@ SUBJECT = Subject(
     mechanism("semantic_noise")(TAXONOMIES, alpha=ALPHA, reference="pair", seed=b"s" * 32),
     alpha=ALPHA,
     configuration="0123456789abcdef",
-    keep_versions=3,
 )
 DISTANCES = (WuPalmer(TAU), WuPalmer(TAU))
 NOW = 1_700_000_000_000
@@ -156,21 +156,21 @@ def test_a_history_that_is_read_back_continues_like_the_original() -> None:
     assert resumed.report == never_stopped.report
 
 
-DOTLESS, DOTTED = StyleCounts((2, 0, 0, 0, 0, 0, 4)), StyleCounts((4, 0, 0, 0, 0, 0, 1))
+DOTLESS, DOTTED = (2, 0, 4), (4, 0, 1)
 
 
 def test_the_style_is_that_of_the_majority_of_the_window_or_the_latest_one() -> None:
-    made, dotless = calibration(), Style(dot="remove")
+    made, dotless = calibration(), Style.DOTLESS
     windows = [
-        ([(DOTLESS, DOTLESS), (StyleCounts(), DOTTED), ()], {"one": dotless, "two": Style()}),
-        ([()], {"one": dotless, "two": Style()}),
-        ([(DOTTED, DOTLESS)], {"one": Style(), "two": dotless}),
+        ([(DOTLESS, DOTLESS), ((), DOTTED), ()], {"one": dotless, "two": Style.ID}),
+        ([()], {"one": dotless, "two": Style.ID}),
+        ([(DOTTED, DOTLESS)], {"one": Style.ID, "two": dotless}),
     ]
     for number, (parts, styles) in enumerate(windows):
         blocks = [entry(10 * number + k, MORNING, styles=part) for k, part in enumerate(parts)]
         assert publish(made, *blocks).message.styles == styles
     sample = calibration().on_sample(MORNING, NOW, (DOTLESS, DOTTED)).message
-    assert sample.styles == {"one": dotless, "two": Style()}
+    assert sample.styles == {"one": dotless, "two": Style.ID}
 
 
 def test_a_snapshot_brings_its_styles_and_chances_and_the_latest_version_its_window() -> None:
@@ -183,17 +183,16 @@ def test_a_snapshot_brings_its_styles_and_chances_and_the_latest_version_its_win
     other.published(again := other.on_snapshot(made.history.latest, NOW))
     assert (again.message.version, again.message.secret_id, other.secret_differs) == (2, "ef", False)
     assert again.message.blocks == BlockRange(3, 3)
-    given = {"styles": {"one": Style(dot="remove"), "two": Style()}, "guessed": {"pram": 0.5}, "blocks": None}
+    given = {"styles": {"one": Style.DOTLESS, "two": Style.ID}, "guessed": {"pram": 0.5}, "blocks": None}
     other.published(snapshot := other.on_snapshot(replace(again.message, **given, source="file"), NOW))
     assert {name: getattr(snapshot.message, name) for name in given} == given
     assert (other.history.latest.version, other.history.windowed) == (3, BlockRange(3, 3))
 
 
-def test_expired_versions_are_removed_except_the_baseline() -> None:
-    made = calibration(keep_versions=3)
-    expired = [publish(made, entry(i, MORNING)).expired for i in range(1, 8)]
-    assert expired == [(), (), (), (), (2,), (3,), (4,)]
-    assert made.history.versions == {1, 5, 6, 7}
+def test_expired_versions_are_removed_except_the_baseline(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(versions, "KEPT_VERSIONS", 3)
+    made = calibration()
+    assert [publish(made, entry(i, MORNING)).expired for i in range(1, 8)] == [None, None, None, None, 2, 3, 4]
 
 
 @pytest.mark.parametrize(

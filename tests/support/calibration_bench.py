@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -13,10 +14,9 @@ from prometheus_client import CollectorRegistry
 from stream_masker.core.arrays import offsets_from_lengths
 from stream_masker.core.batch import Batch, Column, Distortion
 from stream_masker.core.statistics.counts import Counts, count_batch
-from stream_masker.pipeline.blocks import SampleCounts
+from stream_masker.pipeline.masker import SampleCounts
 from stream_masker.pipeline.messages import StatisticsMessage, block_key, encode_block
 from stream_masker.pipeline.records import Block
-from stream_masker.pipeline.style import StyleCounts
 from stream_masker.pipeline.versions import History, Publish, VersionPlanner
 from stream_masker.pipeline.window import WindowLog
 from stream_masker.service.calibrator.bootstrap import CalibratorComponents
@@ -99,7 +99,7 @@ class CalibrationBench:
 
 
 def sample(codes: list[int]) -> SampleCounts:
-    return SampleCounts(counts(codes), {}, (StyleCounts(), StyleCounts()), (0, 0), (0, 0))
+    return SampleCounts(counts(codes), Counter(), ((), ()), {}, {}, {})
 
 
 def counts(codes: list[int]) -> Counts:

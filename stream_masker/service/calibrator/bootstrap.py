@@ -18,9 +18,8 @@ import orjson
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message, Producer, TopicPartition
 
 from stream_masker.errors import ServiceError, StatisticsError
-from stream_masker.pipeline.blocks import SampleCounts
 from stream_masker.pipeline.formats import FormatUnavailableError
-from stream_masker.pipeline.masker import RecordMasker
+from stream_masker.pipeline.masker import RecordMasker, SampleCounts
 from stream_masker.pipeline.messages import BlockRange, StatisticsMessage, decode_statistics, encode_statistics
 from stream_masker.pipeline.seal import SealError, TopicSeal
 from stream_masker.pipeline.versions import History, Publish, Subject, VersionPlanner
@@ -62,7 +61,7 @@ SAMPLE_IDLE_SECONDS = 0.5
 
 
 class StatisticsPublisher:
-    """Writes versions in transactions, each with its drift report and the tombstones of expired versions.
+    """Writes versions in transactions, each with its drift report and the tombstone of an expired one.
 
     All publishers of a topic share a transactional id. Opening one completes or aborts the transaction of the previous
     one and fences it out, so what is read after ``open`` stays the newest state until this publisher writes or is
@@ -95,7 +94,7 @@ class StatisticsPublisher:
         self._producer = producer
 
     def publish(self, publish: Publish) -> None:
-        """Write a version, its drift report and the tombstones of expired versions in one transaction.
+        """Write a version, its drift report and the tombstone of an expired one in one transaction.
 
         The version is sealed; the report is plain, for people. Raises ServiceError if the transaction failed, also
         because another process has published since, or if its outcome is unknown; reading the topic again resolves it.
@@ -125,8 +124,8 @@ class StatisticsPublisher:
         producer.begin_transaction()
         producer.produce(statistics, value, publish.message.key, SINGLE_PARTITION)
         producer.produce(self._topics.drift, orjson.dumps(publish.report), publish.message.key, SINGLE_PARTITION)
-        for version in publish.expired:
-            producer.produce(statistics, None, b"%d" % version, SINGLE_PARTITION)
+        if publish.expired is not None:
+            producer.produce(statistics, None, b"%d" % publish.expired, SINGLE_PARTITION)
         start = time.monotonic()
         with fatal_errors(producer):
             producer.commit_transaction(POLL_TIMEOUT_SECONDS)
@@ -153,7 +152,6 @@ def build_components(configuration: Configuration) -> CalibratorComponents:
         alpha=noise_levels(configuration),
         configuration=configuration.hash,
         secret_id=secret_id(read_secret(configuration)),
-        keep_versions=section.keep_versions,
         min_records=least,
         limits=build_risk_limits(configuration),
     )
@@ -207,13 +205,10 @@ def history_of(components: CalibratorComponents, messages: Iterable[Message]) ->
     history = History(components.subject)
     for message in messages:
         key, value = message.key(), message.value()
-        if (version := number_of(key)) is None:
+        if (version := number_of(key)) is None or value is None:
             continue
         try:
-            if value is None:
-                history.forget({version})
-            else:
-                history.add(version, decode_statistics(components.publisher.seal.open(key, value)))
+            history.add(version, decode_statistics(components.publisher.seal.open(key, value)))
         except SealError as error:
             history.unauthentic[error.cause] += 1
         except StatisticsError as error:

@@ -17,7 +17,7 @@ from stream_masker.errors import ConfigurationError, StreamMaskerError
 from stream_masker.pipeline.fhir import ReferencePseudonym
 from stream_masker.pipeline.hl7v2 import CONTROL_ID
 from stream_masker.pipeline.paths import Path
-from stream_masker.pipeline.plan import AttributePlan, FieldPolicy, MessagePolicy, Place, Plan
+from stream_masker.pipeline.plan import AttributePlan, FieldPolicy, Place, Plan
 from stream_masker.pipeline.transforms import (
     Constant,
     DateShift,
@@ -77,7 +77,8 @@ def build_plan(configuration: Configuration) -> Plan:
         attributes=attributes,
         fields=_field_policy(configuration, paths),
         configuration=configuration.hash,
-        message=MessagePolicy(key=message.key, headers=message.headers),
+        key=message.key,
+        headers=message.headers,
         noise_key=paths.keys.get(("noise_key",)),
         unit=paths.keys.get(("groups", "unit")),
         fhir=paths.fhir_types(keeps_others=configuration.fields.unlisted == "keep"),
@@ -108,9 +109,7 @@ def _field_policy(configuration: Configuration, paths: ConfiguredPaths) -> Field
         "references": dict.fromkeys(fields.references, ReferencePseudonym()),
         "generalize": {text: _generalization(rule) for text, rule in fields.generalize.items()},
         "shift": {
-            text: DateShift(
-                rule.days, keys.get(("fields", "shift", text, "key")) or keys["noise_key",], rule.formats or ()
-            )
+            text: DateShift(rule.days, keys.get(("fields", "shift", text, "key")) or keys["noise_key",])
             for text, rule in fields.shift.items()
         },
         "constant": {text: Constant(value) for text, value in fields.constant.items()},
@@ -128,7 +127,7 @@ def _field_policy(configuration: Configuration, paths: ConfiguredPaths) -> Field
 
 def _generalization(rule: GeneralizeSection) -> FieldTransform:
     if rule.date is not None:
-        return DateUnit(rule.date, rule.formats or ())
+        return DateUnit(rule.date)
     return LeadingCharacters(rule.characters) if rule.characters else NumberBands(rule.width or 1, rule.top)
 
 

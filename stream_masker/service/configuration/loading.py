@@ -15,7 +15,6 @@ from yaml.nodes import MappingNode
 
 from stream_masker.core.mechanisms import MECHANISMS
 from stream_masker.errors import ConfigurationError
-from stream_masker.pipeline.transforms import date_pattern_problem
 from stream_masker.service.configuration.errors import (
     Location,
     Problem,
@@ -154,12 +153,7 @@ def parse_yaml(text: str, *, name: str) -> Any:
 def consistency_problems(configuration: Configuration) -> list[Problem]:
     """Return every problem between values that are valid on their own."""
     paths = ConfiguredPaths(configuration).problems
-    return [
-        *_service_problems(configuration),
-        *_masking_problems(configuration),
-        *paths,
-        *_date_problems(configuration),
-    ]
+    return [*_service_problems(configuration), *_masking_problems(configuration), *paths]
 
 
 def _service_problems(configuration: Configuration) -> Iterator[Problem]:
@@ -193,17 +187,7 @@ def _masking_problems(configuration: Configuration) -> Iterator[Problem]:
         yield ("groups", "unit"), f"{mechanism.name} does not count units: remove it, or use {counting}"
     if configuration.records == "hl7v2" and configuration.fields.unlisted == "keep":
         yield ("fields", "unlisted"), "'keep' is not allowed with records: hl7v2: use drop, and list what to keep"
-
-
-def _date_problems(configuration: Configuration) -> Iterator[Problem]:
-    """Formats of dates that cannot be read, and shifts without a key."""
-    fields = configuration.fields
-    for kind, rules in (("generalize", fields.generalize), ("shift", fields.shift)):
-        for path, rule in rules.items():
-            for pattern in rule.formats or ():
-                if (problem := date_pattern_problem(pattern, partial=kind == "generalize")) is not None:
-                    yield ("fields", kind, path, "formats"), problem
-    for path, shift in fields.shift.items():
+    for path, shift in configuration.fields.shift.items():
         if shift.key is None and configuration.noise_key == POSITION:
             remedy = "use key, with a path such as patient.id"
             said = f"noise_key is position, so the dates of a person would move apart: {remedy}"

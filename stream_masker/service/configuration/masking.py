@@ -65,9 +65,6 @@ class AttributeSection(Section):
     Default: no mapping."""
 
 
-DateFormats: TypeAlias = Annotated[tuple[NonEmptyText, ...], Field(min_length=1)] | None
-
-
 class GeneralizeSection(Section):
     """A coarser form of values, by exactly one of `width`, `date` and `characters`. A value that does not fit, such as
     a text where a date is expected, is removed."""
@@ -77,10 +74,8 @@ class GeneralizeSection(Section):
     top: PositiveInt | None = None
     """The number from which on all share one band, such as 90 for `90+`. Only with `width`. Default: none."""
     date: Literal["month", "year"] | None = None
-    """Dates and times become months (`1980-03`) or years (`1980`)."""
-    formats: DateFormats = None
-    """The formats of dates that are not in ISO 8601, such as `["%d.%m.%Y"]`; of months and years, such as `%m/%Y`. With
-    them, whole numbers are dates too, such as 20240131 for `%Y%m%d`. Only with `date`."""
+    """Dates and times, written as `1980-03-14`, `19800314` or `14.03.1980`, become months (`1980-03`) or years
+    (`1980`)."""
     characters: PositiveInt | None = None
     """Texts become their first characters, such as the first digits of a postcode: the number that is left; at least
     1."""
@@ -89,8 +84,8 @@ class GeneralizeSection(Section):
     def _has_one_form(self) -> Self:
         if (self.width, self.date, self.characters).count(None) != 2:
             raise ValueError("exactly one of width, date and characters")
-        if (self.top and not self.width) or (self.formats and not self.date):
-            raise ValueError("top only with width, and formats only with date")
+        if self.top and not self.width:
+            raise ValueError("top only with width")
         return self
 
 
@@ -103,8 +98,6 @@ class ShiftSection(Section):
     key: FieldPath | None = None
     """The path of the field whose value determines the number of days, such as `patient.id`. Default: `noise_key`, if
     it is a path."""
-    formats: DateFormats = None
-    """The formats of dates that are not in ISO 8601, as in `generalize`."""
 
 
 ConstantValue: TypeAlias = StrictStr | StrictBool | StrictInt | StrictFloat | None

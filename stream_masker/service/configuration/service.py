@@ -74,8 +74,6 @@ class CalibrationSection(Section):
     """The number of records that the first statistics require; at least 1."""
     core_share: float = Field(default=0.1, gt=0, le=1)
     """The maximum share of a core that computing statistics takes, and their risk beside it; above 0, at most 1."""
-    keep_versions: PositiveInt = 1_000
-    """The number of statistics versions that stay on their topic, besides the baseline; at least 1."""
 
 
 class GroupsSection(Section):

@@ -21,14 +21,14 @@ from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.drift import Drift, drift_between
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.errors import ServiceError, StatisticsError
-from stream_masker.pipeline.blocks import SampleCounts
 from stream_masker.pipeline.fhir import bundle_of
 from stream_masker.pipeline.formats import document_of
+from stream_masker.pipeline.masker import SampleCounts
 from stream_masker.pipeline.messages import StatisticsMessage, decode_statistics, encode_rejection
 from stream_masker.pipeline.paths import JsonValue, selected
 from stream_masker.pipeline.plan import AttributePlan, Plan
 from stream_masker.pipeline.reasons import RecordRejectedError, RejectionCause, causes_text
-from stream_masker.pipeline.records import Inputs, Rejected, Result
+from stream_masker.pipeline.records import TALLIES, Inputs, Rejected, Result, tallies
 from stream_masker.pipeline.risk import assess_version, guess_chances
 from stream_masker.pipeline.style import learned_styles
 from stream_masker.service.configuration import Configuration
@@ -73,7 +73,7 @@ class FileTotals:
         """Add the outcomes of a batch; ``attributes``: the names of the nominal attributes."""
         self.masked += len(result.offsets) - len(result.rejected)
         self.rejected.update((one.reason, one.field) for one in result.rejected.values())
-        for name in ("emptied", "suppressed", "generalized"):
+        for name in TALLIES:
             getattr(self, name).update(getattr(result, name))
         self.codes.update(result.suppressed)
         for block in result.blocks:
@@ -104,7 +104,7 @@ class FileTotals:
         return {
             "masked": self.masked,
             "rejected": self.rejected.total(),
-            **{name: dict(getattr(self, name)) for name in ("suppressed", "generalized", "emptied")},
+            **{name: dict(getattr(self, name)) for name in TALLIES},
             "causes": [{"reason": str(r), "field": f, "records": n} for (r, f), n in self.rejected.most_common()],
         }
 
@@ -164,16 +164,11 @@ class FileMasking:
     def count(self, events: Collection[FileEvent]) -> tuple[SampleCounts, FileTotals]:
         """Return the counts of events, and what would become of them."""
         counted = self._masking.masker.count(event.value for event in events if event.problem is None)
-        counts, causes = counted.counts, Counter(counted.causes)
+        counts, causes = counted.counts, counted.causes.copy()
         causes.update(event.problem for event in events if event.problem is not None)
-        totals = FileTotals(masked=counts.records, rejected=causes)
-        found = zip(self.plan.attributes, counts.values, counted.unknown, counted.lost, strict=True)
-        for j, (attribute, values, unknown, lost) in enumerate(found):
-            totals.codes[attribute.name] = counts.events.get((j,), values).rows + lost
-            if attribute.concepts.unknown == "suppress":
-                totals.suppressed[attribute.name] = lost
-            elif attribute.concepts.unknown == "ancestor":
-                totals.generalized[attribute.name] = unknown - lost
+        totals = FileTotals(masked=counts.records, rejected=causes, **tallies([counted]))
+        for j, (attribute, values) in enumerate(zip(self.plan.attributes, counts.values, strict=True)):
+            totals.codes[attribute.name] = counts.events.get((j,), values).rows + totals.suppressed[attribute.name]
         return counted, totals
 
     def calibrated(self, events: Iterable[FileEvent], snapshot: bytes | None = None) -> Iterator[FileEvent]:

@@ -13,7 +13,7 @@ from support.small_configuration import write_small
 from stream_masker.service.calibrator.bootstrap import build_components
 from stream_masker.service.configuration import load_configuration
 
-CALIBRATION = {"window_records": 100, "every_records": 20, "every_seconds": 60, "min_records": 10, "keep_versions": 2}
+CALIBRATION = {"window_records": 100, "every_records": 20, "every_seconds": 60, "min_records": 10}
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from support.documents import mutated
 
 from stream_masker.errors import ServiceError
-from stream_masker.pipeline.blocks import SampleCounts
+from stream_masker.pipeline.masker import SampleCounts
 from stream_masker.pipeline.messages import encode_block
 from stream_masker.pipeline.seal import TopicSeal
 from stream_masker.service.calibrator import calibration

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime, time
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from uuid import UUID
 
@@ -12,7 +12,8 @@ pytest.importorskip("confluent_kafka.schema_registry.avro", reason="pip install 
 
 from schema_registry import avro_values, mock_client
 
-from stream_masker.pipeline.transforms import DateUnit, NumberBands, Pseudonyms, find_date, key_text
+from stream_masker.pipeline.paths import compile_path
+from stream_masker.pipeline.transforms import DateShift, DateUnit, NumberBands, Pseudonyms, key_text
 from stream_masker.service.formats import ConfluentFormat
 
 INSTANT = datetime(2021, 3, 4, 5, 6, 7, 89_000, tzinfo=UTC)
@@ -56,8 +57,10 @@ def test_a_value_comes_back_as_the_same_bytes(kind, value):
 
 
 def test_dates_numbers_and_ids_of_avro_are_transformed_like_texts():
-    assert find_date(INSTANT).moved(INSTANT, 2) == INSTANT.replace(day=6)
-    assert find_date(date(2021, 3, 4)).moved(date(2021, 3, 4), -4) == date(2021, 2, 28)
+    shift = DateShift(30, compile_path("patient"))
+    days = timedelta(shift.offset(b"p1", PSEUDONYMS))
+    assert shift.of_value(INSTANT, PSEUDONYMS, b"p1") == INSTANT + days
+    assert shift.of_value(date(2021, 3, 4), PSEUDONYMS, b"p1") == date(2021, 3, 4) + days
     assert DateUnit("month").of_value(INSTANT, PSEUDONYMS) == "2021-03"
     assert NumberBands(10).of_value(Decimal("12.50"), PSEUDONYMS) == "10-19"
     assert key_text(UUID(int=7)) == str(UUID(int=7)).encode()

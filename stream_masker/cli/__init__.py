@@ -43,10 +43,9 @@ COMMANDS = {
 EXIT_CODES = {
     0: "done, or stopped in order after SIGTERM or SIGINT",
     1: "an error, such as a topic or file that is missing, or more rejections than limits.rejected_share; without a "
-    "message if the reader of the output has closed it, as `head` does",
+    "message if the reader of the output has closed it, as `head` does; interrupted with Ctrl-C",
     2: "a mistake in the command line, the configuration, a parameter or an ontology",
     3: "evaluate: no method is within the limits",
-    130: "interrupted with Ctrl-C",
 }
 """The exit codes of all commands, and their meaning."""
 
@@ -69,12 +68,6 @@ class CommandGroup(Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
-
-    def invoke(self, ctx: click.Context) -> Any:
-        try:
-            return super().invoke(ctx)
-        except KeyboardInterrupt:
-            raise click.exceptions.Exit(130) from None
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         """Run the command line. An error ends it with its message and its exit code."""

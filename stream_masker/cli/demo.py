@@ -8,13 +8,10 @@ import click
 
 from stream_masker.cli.options import ReportingCommand, information, is_given, output, tell
 
-MECHANISMS = click.Choice(["semantic_noise", "semantic_transport"])
-
 
 @click.command(cls=ReportingCommand)
 @click.option("--records", type=click.IntRange(1_000), default=20_000, show_default=True, help="Events to generate.")
-@click.option("--mechanism", type=MECHANISMS, default="semantic_noise", show_default=True, help="What masks.")
-def demo(records: int, mechanism: str) -> None:
+def demo(records: int) -> None:
     """Mask generated discharges, and detect an outbreak of influenza among them.
 
     Runs the same processes as a real deployment, a worker and a calibrator, on a broker in memory. Halfway through, the
@@ -23,14 +20,13 @@ def demo(records: int, mechanism: str) -> None:
     \b
     Examples:
       stream-masker demo
-      stream-masker demo --records 100000 --mechanism semantic_transport
     """
     tell(f"loading the service, to mask {records:,} synthetic events")
     from stream_masker.service.demo.processes import started
 
     logging.getLogger().setLevel(logging.ERROR)
     to_standard_output = not (is_given("quiet") or is_given("as_json"))
-    with started(records, mechanism) as processes:
+    with started(records) as processes:
         # Imported while the worker starts, which takes as long.
         from rich.console import Console
 

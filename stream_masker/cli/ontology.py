@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
 from typing import BinaryIO
 
 import click
 
 from stream_masker.cli.options import Group, output, summarise
 from stream_masker.core.ontology import UNKNOWN, ConceptMap, Ontology
-from stream_masker.core.ontology.concepts import read_mapping
 from stream_masker.errors import ParameterError
 from stream_masker.service.files.outputs import STANDARD_STREAM
-
-FILE = click.Path(path_type=Path)
 
 
 @click.group(cls=Group)
@@ -77,12 +73,11 @@ def _named(ontology: Ontology, concept: str) -> str:
 @command.command("map")
 @click.argument("source")
 @click.argument("values", type=click.File("rb"), default="-")
-@click.option("--mapping", type=FILE, metavar="FILE", help="CSV or TSV file with the header value,concept.")
-def map_values(source: str, values: BinaryIO, mapping: Path | None) -> None:
+def map_values(source: str, values: BinaryIO) -> None:
     """Map values to concepts.
 
     Reads one value per line and prints tab-separated lines with the line number, the concept (or -) and the match:
-    exact, normalised, label (or a synonym), mapping, ancestor (which `unknown: ancestor` uses), ambiguous (several
+    exact, normalised, label (or a synonym), ancestor (which `unknown: ancestor` uses), ambiguous (several
     concepts share the code or label) or unknown. Values are not printed. VALUES is a file or - (default).
 
     \b
@@ -91,8 +86,7 @@ def map_values(source: str, values: BinaryIO, mapping: Path | None) -> None:
       cut -d, -f5 visits.csv | stream-masker ontology map icd9.csv.gz
     """
     ontology = Ontology.load(source)
-    given = None if mapping is None else read_mapping(mapping)
-    concepts, methods = ConceptMap(ontology, unknown="ancestor", mapping=given), Counter[str]()
+    concepts, methods = ConceptMap(ontology, unknown="ancestor"), Counter[str]()
     for number, line in enumerate(values, start=1):
         value = line.rstrip(b"\r\n").decode(errors="replace")
         match = concepts.find(value)

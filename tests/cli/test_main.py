@@ -95,7 +95,7 @@ def failing(monkeypatch):
         (OntologyError("what"), 2, "Error: what\n"),
         (ServiceError("what"), 1, "Error: what\n"),
         (StatisticsError("what"), 1, "Error: what\n"),
-        (KeyboardInterrupt(), 130, ""),
+        (KeyboardInterrupt(), 1, "\nAborted!\n"),
     ],
 )
 def test_errors_are_one_line_with_an_exit_code(failing, error, code, message):

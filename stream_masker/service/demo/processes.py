@@ -31,7 +31,7 @@ SILENT = 2
 TOPICS = ("input", "output", "rejected", "calibration", "statistics", "drift")
 
 
-def demo_configuration(servers: str, records: int, mechanism: str) -> str:
+def demo_configuration(servers: str, records: int) -> str:
     """Return a configuration as YAML, with one statistics version of masked events, all of the outbreak.
 
     Windows of fewer than 200 events would not show it. With the newer protocol of groups, the worker is assigned its
@@ -46,7 +46,6 @@ attributes:
   secondary: {{path: "diagnoses.secondary[*].code", label: "diagnoses.secondary[*].display", ontology: icd}}
 fields: {{keep: [encounter_id, age, sex, stay_days], pseudonymize: [patient.id], unlisted: drop}}
 noise_key: patient.id
-mechanism: {{name: {mechanism}}}
 calibration:
   window_records: {max(records // 8, 200)}
   min_records: {records // 20}
@@ -59,7 +58,7 @@ secret: {{file: secret}}
 
 
 @contextmanager
-def started(records: int, mechanism: str) -> Iterator[Processes]:
+def started(records: int) -> Iterator[Processes]:
     """Run the broker and the worker for this number of events until the block ends.
 
     Raises ServiceError if the broker does not start.
@@ -72,7 +71,7 @@ def started(records: int, mechanism: str) -> Iterator[Processes]:
         secret = processes.folder / "secret"
         secret.touch(mode=0o600)
         secret.write_bytes(secrets.token_bytes(32))
-        processes.configuration.write_text(demo_configuration(servers, records, mechanism))
+        processes.configuration.write_text(demo_configuration(servers, records))
         processes.prepare("worker")
         processes.begin("worker")
         yield processes

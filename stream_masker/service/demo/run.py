@@ -34,7 +34,7 @@ then drops the oldest records, read or not. A quarter of all events is the most,
 partition after the other does not mask the outbreak of one before the earlier events of another."""
 
 STALL_SECONDS = 120.0
-"""The time without a masked event or a report of drift after which the demonstration ends with an error."""
+"""The time without a masked event after which the demonstration ends with an error."""
 
 POLL_SECONDS = 0.05
 EVENTS_A_TURN = 1_000
@@ -73,7 +73,7 @@ class EventStream:
     """Sends the events, in step with the worker, and reads what becomes of them.
 
     ``pair``: an event before and after masking, whose principal diagnosis has changed. ``drift``: the last report.
-    ``heard``: when the last message came.
+    ``heard``: when the last masked or rejected event came.
     """
 
     def __init__(self, configuration: Configuration, records: int) -> None:
@@ -85,7 +85,7 @@ class EventStream:
         discharges = SyntheticDischarges(configuration, outbreak_after=self._earlier + records // 2)
         self._events = discharges.events(self._earlier + records)
         self._before: dict[str, dict[str, Any]] = {}
-        self._first = self._last = 0.0
+        self._first = 0.0
         self.heard = time.monotonic()
         properties = {"bootstrap.servers": configuration.kafka.bootstrap_servers, "log_level": SILENT}
         self._producer = Producer(properties)
@@ -113,12 +113,11 @@ class EventStream:
                 self._take(message)
 
     def _take(self, message: Message) -> None:
-        self.heard = time.monotonic()
         if message.topic() == self._topics.drift:
             self.drift = orjson.loads(message.value() or b"")
             return
-        self._last = self.heard
-        self._first = self._first or self._last
+        self.heard = time.monotonic()
+        self._first = self._first or self.heard
         if message.topic() == self._topics.rejected:
             self.rejected += 1
             return
@@ -142,7 +141,7 @@ class EventStream:
     @property
     def rate(self) -> float:
         """The outcomes a second, from the first to the last one."""
-        return self.outcomes / (self._last - self._first) if self._last > self._first else 0.0
+        return self.outcomes / (self.heard - self._first) if self.heard > self._first > 0 else 0.0
 
     @property
     def phase(self) -> str:

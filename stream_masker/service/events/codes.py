@@ -87,12 +87,9 @@ class Popularity:
         else:
             self.outbreak = np.flatnonzero(self.blocks.owner == np.bincount(self.blocks.owner, weights).argmin())
 
-    def __len__(self) -> int:
-        return len(self.positions)
-
     def draw(self, uniform: Float64Array, within: tuple[Int64Array, Int64Array] | None = None) -> Int64Array:
         """Draw a leaf by frequency for each uniform number, from all leaves or from the half-open ranges ``within``."""
-        low, high = within or (np.int64(0), np.int64(len(self)))
+        low, high = within or (np.int64(0), np.int64(len(self.positions)))
         target = self._cumulative[low] + uniform * (self._cumulative[high] - self._cumulative[low])
         leaves: Int64Array = np.clip(np.searchsorted(self._cumulative, target, side="right") - 1, low, high - 1)
         return leaves
@@ -126,7 +123,7 @@ class CompanionCodes:
 
     def _ranges(self, principal: Int64Array, uniform: Float64Array) -> tuple[Int64Array, Int64Array]:
         """Return the range to draw each code from: the principal's block, its chapter, or all leaves."""
-        low, high = np.zeros(uniform.shape, np.int64), np.full(uniform.shape, len(self._popularity))
+        low, high = np.zeros(uniform.shape, np.int64), np.full(uniform.shape, len(self._popularity.positions))
         if self._related:
             blocks, chapters = self._popularity.blocks, self._popularity.chapters
             for groups, share in ((chapters, SAME_BLOCK + SAME_CHAPTER), (blocks, SAME_BLOCK)):

@@ -18,9 +18,7 @@ from stream_masker.service.demo.processes import demo_configuration
 from stream_masker.service.events.synthetic import SyntheticDischarges
 
 RECORDS = 2_000
-EVENTS = SyntheticDischarges(
-    parse_configuration(yaml.safe_load(demo_configuration("localhost", 20_000, "semantic_noise"))), seed=17
-)
+EVENTS = SyntheticDischarges(parse_configuration(yaml.safe_load(demo_configuration("localhost", 20_000))), seed=17)
 
 
 def real():

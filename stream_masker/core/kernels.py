@@ -608,17 +608,6 @@ def couple(tree: Tree, roots: Int64Array, shares: Float64Array, new: int) -> Flo
 
 
 @kernel
-def draw_below(tree: Tree, masses: Float32Array, node: int, level: int, word: np.uint64) -> int:
-    """Return a value below a node, drawn level by level; ``masses``: (N,) of each node. ``level``: 0 for a value."""
-    while level > 0:
-        level -= 1
-        below = tree.nodes[tree.lines[level, tree.first[node]] : tree.lines[level, tree.end[node] - 1] + 1]
-        node = draw_product(below, tree.ones, masses, np.float64(masses[node]), -1, tree.salts, word)
-        word = mixed_word(word)
-    return node
-
-
-@kernel
 def draw_given(
     tree: Tree,
     root: Int32Array,
@@ -657,9 +646,17 @@ def draw_given(
                 if won > 0.0:  # but for a rounding error
                     children, level = tree.nodes[first:end], level - 1
                     node = draw_product(children, tree.ones, weights, won, -1, tree.salts, word)
-            node = draw_below(tree, q, node, level, mixed_word(word))
-            if uniform(mixed_word(word ^ REDRAWN)) < tree.redraw_chance[root_new[i], node]:
-                node = draw_below(tree, tree.laws[2, root_new[i]], top, levels - 1, mixed_word(word ^ SECOND))
+            for law in (1, 2):  # down from where it has parted, and perhaps once more from the top
+                masses, drawn_by = tree.laws[law, root_new[i]], mixed_word(word if law == 1 else word ^ SECOND)
+                while level > 0:
+                    level -= 1
+                    parts = tree.nodes[tree.lines[level, tree.first[node]] : tree.lines[level, tree.end[node] - 1] + 1]
+                    node = draw_product(parts, tree.ones, masses, np.float64(masses[node]), -1, tree.salts, drawn_by)
+                    drawn_by = mixed_word(drawn_by)
+                if law == 1:
+                    if uniform(mixed_word(word ^ REDRAWN)) >= tree.redraw_chance[root_new[i], node]:
+                        break
+                    node, level = top, levels - 1
             level = 0
             while unlike and taken[node] == i and level < levels - 1:
                 level, total = level + 1, 0.0

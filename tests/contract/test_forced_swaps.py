@@ -121,7 +121,9 @@ def test_every_mask_of_a_small_group_has_several_possible_originals(name, tau, k
     made = in_force(METHODS[name](tau, k))
     originals = defaultdict(set)
     for trial in range(200):
-        for before, after in zip(group.tolist(), masked_group(made, group, b"the secret of trial %d" % trial).tolist(), strict=True):
+        for before, after in zip(
+            group.tolist(), masked_group(made, group, b"secret of trial %3d" % trial).tolist(), strict=True
+        ):
             originals[after].add(before)
     if name in ("microaggregation", "hybrid"):
         assert all(found >= {mask} for mask, found in originals.items() if found - {mask})

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import cached_property
-from typing import ClassVar, TypeAlias
+from typing import ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,8 @@ from stream_masker.core.arrays import (
     Int64Array,
     Levels,
     frozen_array,
+    offsets_from_lengths,
+    ranges,
 )
 from stream_masker.core.batch import Distortion
 from stream_masker.core.kernels import IndexMatrix, fill_by_subsumers, fill_pairs
@@ -30,6 +32,17 @@ from stream_masker.errors import ParameterError, UnknownConceptError
 
 ConceptsLike: TypeAlias = Sequence[str] | NDArray[np.integer]
 """Concept ids, or their positions in the taxonomy as an integer array (``Taxonomy.encode``)."""
+
+
+class Columns(NamedTuple):
+    """The t concepts to which rows of distances are computed, prepared once for many rows (``Distance.columns``).
+
+    * ``positions``: (t,) int32. ``members``: None where pairs are computed one by one; otherwise the ``targets``,
+      ``member``, ``parent_offsets`` and ``parents`` of ``kernels.fill_by_subsumers``.
+    """
+
+    positions: Int32Array
+    members: tuple[Int32Array, Int32Array, Int64Array, Int32Array] | None
 
 
 class Distance:
@@ -112,21 +125,34 @@ class Distance:
         """Whether the distance counts ancestors, rather than links to the least common subsumer."""
         return False
 
+    def columns(self, b: Int32Array) -> Columns:
+        """Return the columns of rows of distances; ``b``: (t,) positions."""
+        tau = self.taxonomy
+        if self.by_counts:
+            return Columns(b, None)
+        marked = np.zeros(len(tau), np.bool_)
+        marked[tau.closure.above(b)[1]] = True
+        members, member = np.flatnonzero(marked), np.full(len(tau), -1, np.int32)
+        member[members] = np.arange(members.size, dtype=np.int32)
+        sizes = tau.parent_offsets[members + 1] - tau.parent_offsets[members]
+        parents = member[tau.parents[ranges(tau.parent_offsets[members], sizes)]]
+        return Columns(b, (member[b], member, offsets_from_lengths(sizes), parents))
+
+    def fill_rows(self, rows: IndexMatrix, places: Int64Array, a: Int32Array, columns: Columns) -> None:
+        """Fill the k rows at some places with the distances of k positions to t columns, as indices into ``levels``."""
+        tau, closure = self.taxonomy, self.taxonomy.closure
+        if columns.members is not None:
+            links = closure.offsets, closure.ancestors, closure.paths
+            fill_by_subsumers(rows, places, self._scale[1], a, *columns.members, tau.depth, *links)
+            return
+        for place, position in zip(places, a, strict=True):
+            rows[place] = self._pair_levels(np.full_like(columns.positions, position), columns.positions)
+
     def level_matrix(self, a: Int32Array, b: Int32Array) -> Levels:
         """Return (k, t): the distances of k positions to t others, as indices into ``levels``."""
         result = np.empty((a.size, b.size), np.min_scalar_type(self.levels.size - 1))
-        self.fill_rows(result, np.arange(a.size), a, b)
+        self.fill_rows(result, np.arange(a.size), a, self.columns(b))
         return result
-
-    def fill_rows(self, rows: IndexMatrix, places: Int64Array, a: Int32Array, b: Int32Array) -> None:
-        """Fill the k rows at some places with the distances of k positions to t others, as indices into ``levels``."""
-        tau, closure = self.taxonomy, self.taxonomy.closure
-        if self.by_counts:
-            for place, position in zip(places, a, strict=True):
-                rows[place] = self._pair_levels(np.full_like(b, position), b)
-            return
-        links = tau.parent_offsets, tau.parents, tau.depth, closure.offsets, closure.ancestors, closure.paths
-        fill_by_subsumers(rows, places, self._scale[1], a, b, *links)
 
     @cached_property
     def _scale(self) -> tuple[Float64Array, Int32Matrix]:

@@ -198,6 +198,7 @@ def fill_by_subsumers(
     scale: Int32Matrix,
     sources: Int32Array,
     targets: Int32Array,
+    member: Int32Array,
     parent_offsets: Int64Array,
     parents: Int32Array,
     depth: Int32Array,
@@ -207,15 +208,19 @@ def fill_by_subsumers(
 ) -> None:
     """Fill the rows at k places with the levels of k sources and t targets, from their least common subsumers.
 
-    The best subsumer that a concept shares with a source is the concept itself, if it subsumes the source, or that of
-    one of its parents, one link farther. It is kept as ``depth · 2³² − links``, which prefers greater depth, then fewer
-    links. Parents come before their children.
+    The members are the targets and their ancestors, parents first. The best subsumer that a member shares with a source
+    is the member itself, if it subsumes the source, or that of one of its parents, one link farther. It is kept as
+    ``depth · 2³² − links``, which prefers greater depth, then fewer links.
+
+    sources: (k,) positions. targets: (t,) members. member: (m,) of each position, -1 for none. parent_offsets, parents:
+    the parents of each member, as members. depth: of each position.
     """
-    best = np.empty(depth.size, np.int64)
+    best = np.empty(parent_offsets.size - 1, np.int64)
     for i in range(sources.size):
         best[:] = 0
         for k in range(offsets[sources[i]], offsets[sources[i] + 1]):
-            best[ancestors[k]] = (int64(depth[ancestors[k]]) << LINK_BITS) - paths[k]
+            if member[ancestors[k]] >= 0:
+                best[member[ancestors[k]]] = (int64(depth[ancestors[k]]) << LINK_BITS) - paths[k]
         for c in range(best.size):
             for k in range(parent_offsets[c], parent_offsets[c + 1]):
                 best[c] = max(best[c], best[parents[k]] - 1)

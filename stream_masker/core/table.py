@@ -13,6 +13,7 @@ among those of the anchors, and as many others. In a tree, both rules give the s
 from __future__ import annotations
 
 from collections import OrderedDict
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +26,7 @@ from stream_masker.core.arrays import (
     frozen_array,
     offsets_from_lengths,
 )
-from stream_masker.core.distance import Distance
+from stream_masker.core.distance import Columns, Distance
 from stream_masker.core.kernels import mixed_word
 from stream_masker.core.ontology import Taxonomy
 
@@ -75,6 +76,11 @@ class DistanceTable:
         self._index[anchors] = np.arange(anchors.size)
         self._others = np.empty(0, np.int32)
 
+    @cached_property
+    def _columns(self) -> Columns:
+        """The first member of each class."""
+        return self.distance.columns(self.members[self.starts[:-1]])
+
     @classmethod
     def build(
         cls, distance: Distance, anchors: NDArray[np.integer], previous: DistanceTable | None = None
@@ -97,7 +103,7 @@ class DistanceTable:
             for i in np.flatnonzero(kept >= 0):
                 rows[i] = previous.rows[kept[i]][columns]
         new = np.flatnonzero(kept < 0)
-        distance.fill_rows(rows, new, wanted[new], first)
+        distance.fill_rows(rows, new, wanted[new], distance.columns(first))
         return cls(distance, wanted, class_of, rows)
 
     def index_of(self, positions: NDArray[np.integer]) -> Int32Array:
@@ -120,7 +126,7 @@ class DistanceTable:
             self._others, self.generation = np.empty(0, np.int32), self.generation + 1
             missing = np.unique(positions[self._index[positions] == UNSEEN])
         added = np.arange(missing.size) + (self.anchors.size + self._others.size)
-        self.distance.fill_rows(self._space, added, missing, self.members[self.starts[:-1]])
+        self.distance.fill_rows(self._space, added, missing, self._columns)
         self._space[added, self.class_of[missing]] = 0
         self._others, self._index[missing] = np.append(self._others, missing), added
         return self._index[positions]

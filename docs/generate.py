@@ -10,7 +10,6 @@ import ast
 import importlib
 import inspect
 import re
-import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -273,10 +272,6 @@ def folders() -> str:
 def _first_sentence(folder: Path) -> str:
     paragraph = " ".join(_docstring(folder / "__init__.py").partition("\n\n")[0].split())
     return re.split(r"(?<=\.) ", paragraph)[0].replace("``", "`")
-
-
-def _block(text: str) -> str:
-    return f"```text\n{textwrap.dedent(text)}\n```"
 
 
 def _docstring(module: Path) -> str:

@@ -146,7 +146,7 @@ class FrameMasker:
         for name, concepts in self._concepts.items():
             for row, record in enumerate(records):
                 record[name] = _ids(name, row, record[name], concepts)
-        return _Rows(table, records, _keys(table, key))
+        return _Rows(table, records, _keys(table, key) if keyed else [])
 
     def _fit(self, rows: _Rows) -> None:
         """Choose the mechanism, and let it learn the rows."""

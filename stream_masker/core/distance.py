@@ -148,10 +148,11 @@ class Distance:
         for place, position in zip(places, a, strict=True):
             rows[place] = self._pair_levels(np.full_like(columns.positions, position), columns.positions)
 
-    def level_matrix(self, a: Int32Array, b: Int32Array) -> Levels:
+    def level_matrix(self, a: Int32Array, b: Int32Array | Columns) -> Levels:
         """Return (k, t): the distances of k positions to t others, as indices into ``levels``."""
-        result = np.empty((a.size, b.size), np.min_scalar_type(self.levels.size - 1))
-        self.fill_rows(result, np.arange(a.size), a, self.columns(b))
+        columns = b if isinstance(b, Columns) else self.columns(b)
+        result = np.empty((a.size, columns.positions.size), np.min_scalar_type(self.levels.size - 1))
+        self.fill_rows(result, np.arange(a.size), a, columns)
         return result
 
     @cached_property

@@ -1,4 +1,5 @@
-"""Record linkage, the number of masked records that an intruder links to their originals (2019: section 3.5).
+"""Record linkage, the number of masked records that an intruder links to their originals (2019: section 3.5), and the k
+of k-anonymity.
 
 The intruder knows the original values of a person and takes the nearest masked record; if several are equally near, one
 of them at random. This is distance-based record linkage (Domingo-Ferrer and Torra 2001, reference 9 of 2019). The

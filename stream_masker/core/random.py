@@ -93,7 +93,7 @@ class Keys:
     """Whether the words of an array element depend on its index."""
 
     def __init__(self, secret: bytes | Secret, digests: UInt64Matrix) -> None:
-        """``digests``: (n, 2) uint64. Raises ParameterError if the secret is empty."""
+        """``digests``: (n, 2) uint64. Raises ParameterError for a secret of less than 16 bytes."""
         self.secret = _as_secret(secret)
         self.digests = digests
 
@@ -113,7 +113,7 @@ class PositionKeys(Keys):
         """``offsets``: (n,) int64, in any order.
 
         Equal topics, partitions and offsets have equal words, so ``topic`` should distinguish topics of the same name.
-        Raises ParameterError if the secret is empty.
+        Raises ParameterError for a secret of less than 16 bytes.
         """
         secret = _as_secret(secret)
         name = topic.encode()
@@ -132,7 +132,10 @@ class FieldKeys(Keys):
     numbers_elements: ClassVar[bool] = False
 
     def __init__(self, secret: bytes | Secret, keys: Sequence[bytes]) -> None:
-        """``keys``: n byte strings; equal keys have equal words. Raises ParameterError if the secret is empty."""
+        """``keys``: n byte strings; equal keys have equal words.
+
+        Raises ParameterError for a secret of less than 16 bytes.
+        """
         secret = _as_secret(secret)
         super().__init__(secret, secret.digests(keys))
 
@@ -190,9 +193,9 @@ def draw_words(keys: Keys, batch: Batch, layout: WordLayout = VALUES, *, distinc
 def _indices(column: Column, distinct: bool) -> Int64Array:
     """Return the index of each value in its column if ``distinct``, otherwise in its record."""
     every = np.arange(column.codes.size)
-    if distinct or column.offsets is None:
-        return every if distinct else 0 * every
-    return every - np.repeat(column.offsets[:-1], column.lengths)
+    if distinct:
+        return every
+    return every - (every if column.offsets is None else np.repeat(column.offsets[:-1], column.lengths))
 
 
 def key_words(keys: Keys) -> UInt64Array:

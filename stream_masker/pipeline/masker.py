@@ -95,7 +95,7 @@ class RecordMasker:
     ) -> None:
         """``record_format``: the format of values, None for JSON.
 
-        Raises ParameterError if plan and mechanism have different attributes, or if the secret is empty.
+        Raises ParameterError if plan and mechanism have different attributes, or for a secret of less than 16 bytes.
         """
         names = tuple(attribute.name for attribute in plan.attributes)
         if names != mechanism.attributes:

@@ -53,7 +53,7 @@ class Pseudonyms:
     """
 
     def __init__(self, secret: bytes | Secret) -> None:
-        """Raises ParameterError if the secret is empty."""
+        """Raises ParameterError for a secret of less than 16 bytes."""
         self.secret = secret if isinstance(secret, Secret) else Secret(secret)
         self._known = Cache(lambda text: self._of([text], b"masker-pseudonym").hex())
         self.offset_hashes = Cache(lambda key: self._of([key], b"masker-offset"))

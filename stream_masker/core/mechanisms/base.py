@@ -225,7 +225,8 @@ class Mechanism(ABC):
         arrays = [name for name, column in zip(self.attributes, batch.columns, strict=True) if column.is_array]
         for name in arrays:
             for record, row in zip(records, masked, strict=True):
-                row[name] = None if record.get(name) is None else row[name]  # a missing list is not an empty one
+                if record.get(name) is None:  # a missing list is not an empty one
+                    row[name] = None
         return masked
 
     def mask_batch(self, batch: Batch, keys: Keys) -> MaskedBatch:

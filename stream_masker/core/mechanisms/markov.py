@@ -17,7 +17,7 @@ import numpy as np
 
 from stream_masker.core.arrays import Float64Array, Float64Matrix, Int32Array, Int64Array, UInt64Matrix, located, ratio
 from stream_masker.core.batch import Batch, MaskedBatch
-from stream_masker.core.distance import Distance
+from stream_masker.core.distance import Columns, Distance
 from stream_masker.core.kernels import Products, draw_products
 from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.mechanisms.noise_law import mask_classes
@@ -31,7 +31,6 @@ from stream_masker.core.table import table_of
 
 CHOICE_WORDS = WordLayout(width=2, first=6)
 """Two random words of each value: whether it stays, and what it becomes."""
-
 
 CACHE_BYTES = 256 << 20
 """The memory for the weights of the candidates around values."""
@@ -239,5 +238,10 @@ class ExponentialDrawer:
 
     def _cumulated(self, value: int) -> Float64Array:
         """Return the sums of the weights of all candidates up to each one."""
-        levels = self.distance.level_matrix(np.array([value], np.int32), self._positions)[0]
+        levels = self.distance.level_matrix(np.array([value], np.int32), self._columns)[0]
         return np.cumsum(np.exp(-0.5 * self.epsilon * self.distance.levels)[levels])
+
+    @cached_property
+    def _columns(self) -> Columns:
+        """The candidates, prepared once for the rows of all values."""
+        return self.distance.columns(self._positions)

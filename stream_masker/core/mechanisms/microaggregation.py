@@ -35,11 +35,11 @@ class Microaggregation(GroupMechanism):
     with the variances of these records. The mean is the least marginal value of the group. The paper leaves ties open;
     here the records' random words break them. The statistics serve the fewer records below, drift and utility.
 
-    k-anonymity holds for scalars, and is verified on the masked records (AnonymityError). It counts the
-    units of a batch, such as persons; without units it counts records. Only records with the same attributes form
-    groups, and absent values stay absent. Fewer than k units of these get sMean of the window, which reveals nothing
-    except which values are absent. Array elements form groups by themselves: an element
-    equals at least k − 1 others, but the combination of a record's elements, and their number, are not hidden.
+    k-anonymity holds for scalars, and is verified on the masked records (AnonymityError). It counts the units of a
+    batch, such as persons; without units it counts records. Only records with the same attributes form groups, and
+    absent values stay absent. Fewer than k units of these get sMean of the window, which reveals nothing except which
+    values are absent. Array elements form groups by themselves: an element equals at least k − 1 others, but the
+    combination of a record's elements, and their number, are not hidden.
 
     ``hybrid`` (2013: Algorithm 1) keeps the variance that means lose: each value becomes a random one among the values
     masked together that are no farther from it than its group's farthest value. Instead of k-anonymity, it guarantees

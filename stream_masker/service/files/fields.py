@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from stream_masker.pipeline.fhir import BUNDLE
+from stream_masker.pipeline.fhir import BUNDLE, TYPE_PATH
 from stream_masker.pipeline.hl7v2 import kept_paths
 from stream_masker.pipeline.paths import JsonValue, NameStep, Step, selects
 from stream_masker.pipeline.plan import Plan, policy
@@ -115,7 +115,7 @@ def field_lines(plan: Plan, events: Sequence[JsonValue]) -> Iterator[str]:
         having.update(seen)
     unmet = dict.fromkeys(rule.text for rule in rules if rule.text and rule.text not in met)
     if plan.fhir is not None:
-        kinds = {path.partition(".")[0] for path in words if path != f"{BUNDLE}.resourceType"}
+        kinds = {path.partition(".")[0] for path in words if path != TYPE_PATH.text}
         words = {path: found for path, found in words.items() if path.partition(".")[0] in kinds}
         unmet = dict.fromkeys(text if (kind := text.split()[-1].partition(".")[0]) in kinds else kind for text in unmet)
     width = max(map(len, words), default=0)

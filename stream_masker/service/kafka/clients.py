@@ -108,7 +108,7 @@ def connect_consumer(properties: ClientProperties) -> Consumer:
 
 
 def connect_producer(properties: ClientProperties) -> Producer:
-    """Make a producer without delivery reports: a failed delivery fails its transaction, and the error names the topic.
+    """Make a producer. A failed delivery fails its transaction; without one, ask for delivery reports.
 
     Raises ConfigurationError for properties that librdkafka refuses.
     """

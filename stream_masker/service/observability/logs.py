@@ -39,9 +39,11 @@ class RepeatFilter:
 
     def __call__(self, record: logging.LogRecord) -> bool:
         """Return whether the record passes."""
+        if record.levelno < logging.WARNING:
+            return True
         cause = record.name, record.levelno, _DIGITS.sub("", record.getMessage())
-        passes = record.levelno < logging.WARNING or record.created >= self._next.get(cause, 0.0)
-        if passes and record.levelno >= logging.WARNING:
+        passes = record.created >= self._next.get(cause, 0.0)
+        if passes:
             self._next[cause] = record.created + REPEAT_SECONDS
         return passes
 

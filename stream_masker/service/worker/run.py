@@ -106,8 +106,9 @@ def run_worker(
         except (NoBrokerError, KafkaException) as failure:
             if isinstance(failure, KafkaException) and is_refusal(failure.args[0], ALLOW):
                 raise
-            health.reason("brokers", describe(failure))
-            raise SessionLostError(describe(failure)) from None
+            reason = describe(failure)
+            health.reason("brokers", reason)
+            raise SessionLostError(reason) from None
         health.reason("brokers", None)
 
     def encode(block: Block) -> tuple[bytes, bytes]:

@@ -34,7 +34,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 from stream_masker.errors import ServiceError
 from stream_masker.pipeline.messages import encode_rejection
 from stream_masker.pipeline.reasons import Reason
-from stream_masker.pipeline.records import COLUMNS, Block, Rejected, Result, rejected_part
+from stream_masker.pipeline.records import COLUMNS, TALLIES, Block, Rejected, Result, rejected_part
 from stream_masker.service.configuration.service import TopicsSection
 from stream_masker.service.kafka.clients import SENT_ONCE_SECONDS, fatal_errors
 from stream_masker.service.kafka.errors import ALLOW, explained, is_refusal
@@ -251,7 +251,7 @@ def _slice(result: Result, start: int, end: int) -> Result:
     changes: dict[str, Any] = {name: getattr(result, name)[start:end] for name in COLUMNS}
     changes["rejected"] = rejected_part(result.rejected, start, end)
     if end < len(result.offsets):
-        changes |= {"blocks": (), "emptied": {}, "suppressed": {}, "generalized": {}}
+        changes |= {"blocks": (), **{name: {} for name in TALLIES}}
     return replace(result, **changes)
 
 

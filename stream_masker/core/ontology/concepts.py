@@ -22,6 +22,9 @@ UNKNOWN: Final = -2
 SHORTEST_PREFIX: Final = 3
 """The least length of the prefixes that the policy ``ancestor`` tries. Categories of ICD have three characters."""
 
+NO_DOT: Final = "."
+"""The first character of the keys of codes without a dot. A value with a dot finds them after its dot is removed."""
+
 LONGEST_REST: Final = 5
 """The most characters, with a dot, that follow a code in a finer one that ``_is_finer`` accepts."""
 
@@ -93,27 +96,28 @@ class ConceptMap:
         position = self.taxonomy.find_one(value)
         if position >= 0:
             return Match(position, "exact")
-        spellings = _spellings(value)
-        if len(coded := next(filter(None, map(self._coded, spellings)), [])) == 1:
+        keys = _value_keys(value)
+        if len(coded := next(filter(None, map(self._coded, keys)), [])) == 1:
             return Match(coded[0], "normalised")
         if len(named := self.taxonomy.named(value)) == 1:
             return Match(named[0], "label")
-        found = self._ancestor(spellings) if self.unknown == "ancestor" else _NO_CONCEPT
+        found = self._ancestor(keys) if self.unknown == "ancestor" else _NO_CONCEPT
         return Match(UNKNOWN, "ambiguous") if found is _NO_CONCEPT and (coded or named) else found
 
-    def _ancestor(self, spellings: Sequence[str]) -> Match:
-        """Return the longest prefix that is a code."""
-        for code in spellings if self._are_longer_codes_finer else ():
-            for end in range(len(code) - 1, max(SHORTEST_PREFIX, len(code) - LONGEST_REST) - 1, -1):
-                positions = self._coded(code[:end]) if _is_finer(code, code[end:]) else []
+    def _ancestor(self, keys: Sequence[str]) -> Match:
+        """Return the longest prefix that is a code. A key may start with ``NO_DOT``."""
+        for key in keys if self._are_longer_codes_finer else ():
+            shortest = max(SHORTEST_PREFIX + key.startswith(NO_DOT), len(key) - LONGEST_REST)
+            for end in range(len(key) - 1, shortest - 1, -1):
+                positions = self._coded(key[:end]) if _is_finer(key, key[end:]) else []
                 if len(positions) == 1 and positions[0] > 0:
                     return Match(positions[0], "ancestor")
         return _NO_CONCEPT
 
-    def _coded(self, text: str) -> list[int]:
-        """Return the positions of the codes that a text spells."""
+    def _coded(self, key: str) -> list[int]:
+        """Return the positions of the concepts with a key (``_code_keys``)."""
         tau = self.taxonomy
-        return [c for c in tau.spelled(text) if _spells(text, tau.ids[c].casefold())]
+        return [c for c in tau.spelled(key) if key in _code_keys(tau.ids[c])]
 
     @cached_property
     def _are_longer_codes_finer(self) -> bool:
@@ -134,21 +138,31 @@ _SEVENTH: Final = re.compile(r"\.?[0-9x]{0,3}[a-z]")
 
 def _is_finer(code: str, rest: str) -> bool:
     """Return whether the rest of a code, after a prefix, looks like the end of a finer code."""
-    is_seventh = len(code.replace(".", "")) == 7 and _SEVENTH.fullmatch(rest)
+    is_seventh = len(code.replace(NO_DOT, "")) == 7 and _SEVENTH.fullmatch(rest)
     return bool(_FINER.fullmatch(rest) or is_seventh)
 
 
-def _spells(text: str, code: str) -> bool:
-    """Return whether a text is a code; where one of them has no dot, that of the other does not count."""
-    return text == code or (("." in text) != ("." in code) and text.replace(".", "") == code.replace(".", ""))
+def _code_keys(concept: str) -> set[str]:
+    """Return the keys by which a code is found: case-folded, and if it has a dot, also without the dot.
+
+    A code without a dot has a second key that starts with ``NO_DOT``.
+    """
+    code = concept.casefold()
+    return {code, code.replace(".", "")} if "." in code else {code, NO_DOT + code}
 
 
-def _spellings(value: str) -> tuple[str, ...]:
-    """Return a value without case, and with the leading zeros of ICD-9; first with them if it has a dot."""
+def _value_keys(value: str) -> tuple[str, ...]:
+    """Return the keys by which a value looks up codes, in order: as it is, then with the leading zeros of ICD-9.
+
+    A value with a dot then looks up codes that have no dot, after its own dot is removed.
+    """
     text = value.strip().casefold()
     category, dot, rest = text.partition(".")
     padded = category.zfill(3) + dot + rest if category.isdecimal() else text
-    return tuple(dict.fromkeys((padded, text) if dot else (text, padded)))
+    if "." not in text:
+        return (text,) if padded == text else (text, padded)
+    keys = text, padded, NO_DOT + padded.replace(".", ""), NO_DOT + text.replace(".", "")
+    return tuple(dict.fromkeys(keys))
 
 
 def read_mapping(path: Path) -> dict[str, str]:

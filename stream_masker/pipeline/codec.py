@@ -115,7 +115,7 @@ class Attribute:
         Null is no value of an attribute, and stays null.
         """
         places, required = len(self._codes), self._required(walk, records) if self._is_required else []
-        written = [(number, path, walk.found[path]) for number, path in self._written if walk.found[path]]
+        written = [(number, path, slots) for number, path in self._written if (slots := walk.found[path])]
         found = [(number, path, Slots.joined(slots).without_null()) for number, path, slots in written]
         numbers, keys = _numbered([*required, *found], places)
         owners, values = keys // places, np.full(len(keys), NO_CODE)

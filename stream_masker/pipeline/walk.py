@@ -25,7 +25,7 @@ from stream_masker.core.arrays import Int64Array, ranges
 from stream_masker.pipeline.paths import Document, EachStep, FilterStep, IndexStep, NameStep, Path, Step, members
 from stream_masker.pipeline.plan import Action, Plan, policy
 from stream_masker.pipeline.reasons import Reason
-from stream_masker.pipeline.transforms import DROPPED, Pseudonyms
+from stream_masker.pipeline.transforms import DROPPED, FieldTransform, Pseudonyms
 
 
 class Slots(NamedTuple):
@@ -88,19 +88,21 @@ class Slots(NamedTuple):
 class Branch:
     """The paths of a plan that go on from the values which the same steps select.
 
-    found: the paths that end here, and whose values are noted; actions: of the paths that end here, with these; names,
+    found: the paths that end here, and whose values are noted; actions, transforms: of the paths that end here; names,
     lists: the branches behind a name, and behind a step into lists.
     """
 
     def __init__(self) -> None:
         self.found: dict[Path, None] = {}
         self.actions: list[tuple[Action, Path]] = []
+        self.transforms: dict[Path, FieldTransform] = {}
         self.names, self.lists = defaultdict[str, Branch](Branch), defaultdict[Step, Branch](Branch)
+        self._entered: dict[frozenset[Step], Branch] = {}
 
     @classmethod
     def of(cls, plan: Plan) -> Branch:
         """Return all paths of a plan that are followed."""
-        root = cls()
+        root, transforms = cls(), plan.fields.transformed
         required = ((path, None) for attribute in plan.attributes for path in attribute.required)
         for path, action in [*policy(plan), *required]:
             branch = root
@@ -110,16 +112,50 @@ class Branch:
                 branch.found[path] = None
             if action is not None:
                 branch.actions.append((action, path))
+            if action is Action.TRANSFORM:
+                branch.transforms[path] = transforms[path]
         return root
 
-    def behind(self, *shapes: type) -> list[Branch]:
-        """Return the branches behind a step into values of these types, ``dict`` or ``list``."""
-        return [*(self.names.values() if dict in shapes else ()), *(self.lists.values() if list in shapes else ())]
+    def entered(self, steps: frozenset[Step]) -> Branch:
+        """Return the paths that go on from the elements of lists which these steps select; the same one each time."""
+        if (branch := self._entered.get(steps)) is None:
+            branch = self._entered[steps] = Branch.joined([one for step, one in self.lists.items() if step in steps])
+        return branch
+
+    @classmethod
+    def joined(cls, branches: Sequence[Branch]) -> Branch:
+        """Return the paths of all branches."""
+        if len(branches) == 1:
+            return branches[0]
+        whole, names, lists = cls(), defaultdict[str, list[Branch]](list), defaultdict[Step, list[Branch]](list)
+        for branch in branches:
+            whole.found |= branch.found
+            whole.actions += branch.actions
+            whole.transforms |= branch.transforms
+            for name, inner in branch.names.items():
+                names[name].append(inner)
+            for step, inner in branch.lists.items():
+                lists[step].append(inner)
+        whole.names.update((name, cls.joined(several)) for name, several in names.items())
+        whole.lists.update((step, cls.joined(several)) for step, several in lists.items())
+        return whole
 
     def ends(self) -> Iterator[tuple[Action, Path]]:
         """Yield the actions of the paths that end here, or go on from here."""
         yield from self.actions
-        yield from chain.from_iterable(branch.ends() for branch in self.behind(dict, list))
+        yield from chain.from_iterable(branch.ends() for branch in (*self.names.values(), *self.lists.values()))
+
+    @cached_property
+    def masked(self) -> Path | None:
+        """The first path of masked values that ends here, or goes on from here; None if there is none."""
+        return next((path for action, path in self.ends() if action is Action.MASKED), None)
+
+    @cached_property
+    def action(self) -> Action | None:
+        """What happens to the values, None for what happens to those around them."""
+        actions = [action for action, _ in self.actions]
+        action, is_mixed = max(actions, default=None), self.names or self.lists or actions.count(Action.TRANSFORM) > 1
+        return Action.DROP if action is Action.TRANSFORM and is_mixed else action
 
     @cached_property
     def is_kept(self) -> bool:
@@ -138,7 +174,7 @@ class Walk:
     def __init__(self, plan: Plan, pseudonyms: Pseudonyms, keys: Mapping[Path, Sequence[bytes]]) -> None:
         """keys: those that transforms need, by path and record."""
         self._unlisted = Action.KEEP if plan.fields.unlisted == "keep" else Action.DROP
-        self._transforms, self._pseudonyms, self._keys = plan.fields.transformed, pseudonyms, keys
+        self._pseudonyms, self._keys = pseudonyms, keys
         self.found: defaultdict[Path, list[Slots]] = defaultdict(list)
         self.refused: dict[int, tuple[Reason, str | None]] = {}
         self.emptied: Counter[str] = Counter()
@@ -150,28 +186,23 @@ class Walk:
 
     def through(self, documents: list[Document], root: Branch) -> None:
         """Treat documents in place; root: ``Branch.of`` the plan."""
-        self._treat(Slots([documents], [], [], np.empty((0, 1), np.int64)).elements(), [root], self._unlisted)
+        self._treat(Slots([documents], [], [], np.empty((0, 1), np.int64)).elements(), root, self._unlisted)
 
-    def _treat(self, slots: Slots, branches: Sequence[Branch], inherited: Action) -> None:
-        """Treat the values that these branches select; inherited: the action of the values around them."""
-        for path in chain.from_iterable(branch.found for branch in branches):
+    def _treat(self, slots: Slots, branch: Branch, inherited: Action) -> None:
+        """Treat the values that a branch selects; inherited: the action of the values around them."""
+        for path in branch.found:
             self.found[path].append(slots)
-        ends = [end for branch in branches for end in branch.actions]
-        action = max((action for action, _ in ends), default=inherited)
-        goes_on = any(branch.names or branch.lists for branch in branches)
-        transformed = [path for action, path in ends if action is Action.TRANSFORM]
-        if action is Action.TRANSFORM and (goes_on or len(transformed) > 1):
-            action = Action.DROP
-        if goes_on and action is not Action.MASKED:
-            self._enter(slots, branches, action)
+        action = branch.action or inherited
+        if action is not Action.MASKED and (branch.names or branch.lists):
+            self._enter(slots, branch, action)
         elif action is Action.TRANSFORM:
-            self._transform(slots, transformed[0])
+            self._transform(slots, *next(iter(branch.transforms.items())))
         elif action is Action.DROP:
             slots.drop()
 
-    def _transform(self, slots: Slots, path: Path) -> None:
+    def _transform(self, slots: Slots, path: Path, transform: FieldTransform) -> None:
         """Replace values by their transforms; remove those that cannot be transformed."""
-        transform, keys = self._transforms[path], None
+        keys = None
         if transform.key is not None:
             keys = list(map(self._keys[transform.key].__getitem__, slots.places[0].tolist()))
         new = transform.of_values(slots.values, self._pseudonyms, keys)
@@ -180,30 +211,31 @@ class Walk:
             self.emptied[path.text] += new.count(DROPPED)
             slots.where(value is DROPPED for value in new).drop()
 
-    def _enter(self, slots: Slots, branches: Sequence[Branch], action: Action) -> None:
+    def _enter(self, slots: Slots, branch: Branch, action: Action) -> None:
         """Treat the parts of values that paths continue into; action: that of the other parts."""
         kinds = set(map(type, slots.values))
         for kind in sorted(kinds - {type(None)}, key=lambda kind: kind.__name__):
             some = slots if len(kinds) == 1 else slots.where(type(value) is kind for value in slots.values)
-            others = [one for branch in branches for one in branch.behind(*{dict, list} - {kind})]
+            names, lists = branch.names.values(), branch.lists.values()
+            others = [*(() if kind is dict else names), *(() if kind is list else lists)]
             if (refusing := _masked(others)) is not None:
                 self.refuse(some.places[0].tolist(), Reason.WRONG_SHAPE, refusing)
-            elif any(branch.behind(kind) for branch in branches):
-                (self._treat_objects if kind is dict else self._treat_lists)(some, branches, action)
-            elif {action, *(action for branch in others for action, _ in branch.ends())} != {Action.KEEP}:
+            elif kind is dict and names:
+                self._treat_objects(some, branch, action)
+            elif kind is list and lists:
+                self._treat_lists(some, branch, action)
+            elif {action, *(action for other in others for action, _ in other.ends())} != {Action.KEEP}:
                 some.drop()
 
-    def _treat_objects(self, slots: Slots, branches: Sequence[Branch], action: Action) -> None:
+    def _treat_objects(self, slots: Slots, branch: Branch, action: Action) -> None:
         """Treat the members of objects."""
-        objects, below = slots.values, defaultdict[str, list[Branch]](list)
-        for name, branch in chain.from_iterable(branch.names.items() for branch in branches):
-            below[name].append(branch)
-        if action is Action.DROP and (unlisted := set().union(*objects) - below.keys()):
+        objects = slots.values
+        if action is Action.DROP and (unlisted := set().union(*objects) - branch.names.keys()):
             for value in objects:
                 for name in unlisted if len(unlisted) <= len(value) else unlisted.intersection(value):
                     value.pop(name, None)
-        for name, inner in below.items():
-            if all(branch.is_kept for branch in inner):
+        for name, inner in branch.names.items():
+            if inner.is_kept:
                 continue
             try:
                 some, values = slots, list(map(itemgetter(name), objects))
@@ -213,19 +245,19 @@ class Walk:
             if values:
                 self._treat(Slots(values, some.values, [name] * len(values), some.places), inner, action)
 
-    def _treat_lists(self, slots: Slots, branches: Sequence[Branch], action: Action) -> None:
+    def _treat_lists(self, slots: Slots, branch: Branch, action: Action) -> None:
         """Treat the elements of lists; those that the same paths select are treated together."""
-        entering, elements = [entry for branch in branches for entry in branch.lists.items()], slots.elements()
+        elements = slots.elements()
         if set(map(type, elements.values)) - {dict, type(None)}:
-            filtered = _masked(branch for step, branch in entering if isinstance(step, FilterStep))
+            filtered = _masked(inner for step, inner in branch.lists.items() if isinstance(step, FilterStep))
             if filtered is not None:
                 wrong = elements.where(value is not None and type(value) is not dict for value in elements.values)
                 self.refuse(wrong.places[0].tolist(), Reason.WRONG_SHAPE, filtered)
-        for some, chosen in _cases(elements, {step for step, _ in entering}):
-            self._treat(some, [branch for step, branch in entering if step in chosen], action)
+        for some, chosen in _cases(elements, set(branch.lists)):
+            self._treat(some, branch.entered(frozenset(chosen)), action)
         for value in slots.values:
             if DROPPED in value:
-                _remove_dropped(value, counted=any(isinstance(step, IndexStep) for step, _ in entering))
+                _remove_dropped(value, counted=any(isinstance(step, IndexStep) for step in branch.lists))
 
 
 def _cases(elements: Slots, steps: set[Step]) -> Iterator[tuple[Slots, set[Step]]]:
@@ -246,8 +278,7 @@ def _cases(elements: Slots, steps: set[Step]) -> Iterator[tuple[Slots, set[Step]
 
 def _masked(branches: Iterable[Branch]) -> Path | None:
     """Return the first path of masked values that goes on from branches; None if there is none."""
-    ends = chain.from_iterable(branch.ends() for branch in branches)
-    return next((path for action, path in ends if action is Action.MASKED), None)
+    return next((branch.masked for branch in branches if branch.masked is not None), None)
 
 
 def _remove_dropped(value: list[Any], *, counted: bool) -> None:

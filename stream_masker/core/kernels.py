@@ -559,9 +559,9 @@ class Tree(NamedTuple):
       ``redraw_chance``: (k_A, k_B) float32 η.
     * ``lines``: (levels, k_B) int64, the nodes of each value: itself, its block, its chapter, the root.
     * ``first``, ``end``: (N,) int64, the values of a node. ``salts``: (N,) uint64.
-    * ``entries``: (levels, k_B) int64, where the numbers of each value and level begin that ``couple`` returns, one for
-      each child of the node of the level above; of the root, their number E.
-    * ``nodes``: (N,) int64, 0 … N − 1. ``ones``: (N,) float32, all 1.
+    * ``children``: (N + 1,) int64, those of node n are ``children[n]`` … ``children[n + 1] − 1``; a value has none.
+    * ``entries``: (k_B·(levels − 1) + 1,) int64, where the numbers begin that ``couple`` returns, by value, then by
+      level, one for each child of the node of the level above; at the end their number E.
     """
 
     laws: Float32Cube
@@ -569,10 +569,9 @@ class Tree(NamedTuple):
     lines: Int64Matrix
     first: Int64Array
     end: Int64Array
+    children: Int64Array
     salts: UInt64Array
-    entries: Int64Matrix
-    nodes: Int64Array
-    ones: Float32Array
+    entries: Int64Array
 
 
 @kernel
@@ -583,15 +582,15 @@ def couple(tree: Tree, roots: Int64Array, shares: Float64Array, new: int) -> Flo
 
     * ``roots``, ``shares``: (m,) the values of the root, and P(a | a*). ``new``: a*.
     """
-    q, nodes, joint = tree.laws[1, new], tree.first.size, np.zeros(tree.entries[-1, 0], np.float32)
+    q, nodes, joint = tree.laws[1, new], tree.first.size, np.zeros(tree.entries[-1], np.float32)
     won, gains, known = np.zeros(nodes), np.zeros(nodes, np.float32), np.full(nodes, -1)
     for k in range(roots.size):
         p = tree.laws[0, roots[k]]
         for x in np.flatnonzero(p[: tree.lines.shape[1]]):
             together, node = shares[k] * np.float64(p[x]), nodes - 1
             for level in range(tree.lines.shape[0] - 2, -1, -1):
-                below, start = int64(tree.lines[level, x]), int64(tree.lines[level, tree.first[node]])
-                end, at = int64(tree.lines[level, tree.end[node] - 1]) + 1, tree.entries[level, x] - start
+                below, start, end = int64(tree.lines[level, x]), tree.children[node], tree.children[node + 1]
+                at = tree.entries[x * (tree.lines.shape[0] - 1) + level] - start
                 old, drawn = 1.0 / np.float64(p[node]), 1.0 / np.float64(q[node])
                 if known[node] != k:
                     known[node], won[node] = k, 0.0
@@ -629,6 +628,7 @@ def draw_given(
     """
     (levels, size), top, result = tree.lines.shape, tree.first.size - 1, np.empty(values.size, np.int32)
     weights, seen, taken = np.zeros(top + 1, np.float32), np.full(size, -1), np.full(size, -1)
+    nodes, ones = np.arange(top + 1), np.ones(top + 1, np.float32)
     for i in range(root.size):
         p, q, unlike = tree.laws[0, root[i]], tree.laws[1, root_new[i]], True
         for k in range(offsets[i], offsets[i + 1]):
@@ -637,8 +637,7 @@ def draw_given(
             word, x, node, level = words[k], int64(values[k]), top, levels - 1
             place, together = uniform(word), p[x] > 0.0
             while together and level > 0:
-                below, first = int64(tree.lines[level - 1, x]), int64(tree.lines[level - 1, tree.first[node]])
-                end = int64(tree.lines[level - 1, tree.end[node] - 1]) + 1
+                below, first, end = int64(tree.lines[level - 1, x]), tree.children[node], tree.children[node + 1]
                 old, drawn, won = 1.0 / np.float64(p[node]), 1.0 / np.float64(q[node]), 0.0
                 staying = min(np.float64(q[below]) * drawn / (np.float64(p[below]) * old), 1.0)
                 together = place < staying
@@ -649,14 +648,14 @@ def draw_given(
                     weights[c] = max(np.float64(q[c]) * drawn - np.float64(p[c]) * old, 0.0)
                     won += weights[c]
                 if won > 0.0:  # but for a rounding error
-                    children, level = tree.nodes[first:end], level - 1
-                    node = draw_product(children, tree.ones, weights, won, -1, tree.salts, word)
+                    level -= 1
+                    node = draw_product(nodes[first:end], ones, weights, won, -1, tree.salts, word)
             for law in (1, 2):  # down from where it has parted, and perhaps once more from the top
                 masses, drawn_by = tree.laws[law, root_new[i]], mixed_word(word if law == 1 else word ^ SECOND)
                 while level > 0:
                     level -= 1
-                    parts = tree.nodes[tree.lines[level, tree.first[node]] : tree.lines[level, tree.end[node] - 1] + 1]
-                    node = draw_product(parts, tree.ones, masses, np.float64(masses[node]), -1, tree.salts, drawn_by)
+                    parts = nodes[tree.children[node] : tree.children[node + 1]]
+                    node = draw_product(parts, ones, masses, np.float64(masses[node]), -1, tree.salts, drawn_by)
                     drawn_by = mixed_word(drawn_by)
                 if law == 1:
                     if uniform(mixed_word(word ^ REDRAWN)) >= tree.redraw_chance[root_new[i], node]:
@@ -670,7 +669,7 @@ def draw_given(
                     weights[other] = q[other] if taken[other] != i else np.float32(0.0)
                     total += weights[other]
                 if total > 0.0:
-                    others = tree.nodes[tree.first[above] : tree.end[above]]
-                    node = draw_product(others, tree.ones, weights, total, -1, tree.salts, mixed_word(word ^ AGAIN))
+                    others = nodes[tree.first[above] : tree.end[above]]
+                    node = draw_product(others, ones, weights, total, -1, tree.salts, mixed_word(word ^ AGAIN))
             taken[node], result[k] = i, node
     return result

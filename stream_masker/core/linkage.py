@@ -1,10 +1,9 @@
-"""Record linkage, the number of masked records that an intruder links to their originals (2019: section 3.5), and the k
-of k-anonymity.
+"""Record linkage by an intruder (2019: section 3.5), and the k of k-anonymity.
 
-The intruder knows the original values of a person and takes the nearest masked record; if several are equally near, one
-of them at random. This is distance-based record linkage (Domingo-Ferrer and Torra 2001, reference 9 of 2019). The
-distance of two records is the mean of the semantic distances of their attributes (2019: equation 9). It applies to
-every mechanism.
+Record linkage is the number of masked records that an intruder links to their originals. The intruder knows the
+original values of a person and takes the nearest masked record; if several are equally near, one of them at random.
+This is distance-based record linkage (Domingo-Ferrer and Torra 2001, reference 9 of 2019). The distance of two records
+is the mean of the semantic distances of their attributes (2019: equation 9). It applies to every mechanism.
 """
 
 from __future__ import annotations

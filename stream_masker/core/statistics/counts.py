@@ -82,18 +82,6 @@ class SparseCounts:
         bits = None if self.key_bits is None else self.key_bits[some]
         return SparseCounts(self.keys[some], self.counts[some], bits)
 
-    def regroup(self, groups: Int64Array, size: int) -> SparseCounts:
-        """Return the counts of ``size`` groups of keys, 0 for a group without any. The groups' numbers are the keys.
-
-        ``groups``: (m,), the group of each key, in [0, size).
-        """
-        counts, bits = np.zeros(size, np.int64), None
-        np.add.at(counts, groups, self.counts)
-        if self.key_bits is not None:
-            bits = np.zeros(size, np.uint64)
-            np.bitwise_or.at(bits, groups, self.key_bits)
-        return SparseCounts(np.arange(size), counts, bits)
-
 
 @dataclass(frozen=True, slots=True)
 class Counts:

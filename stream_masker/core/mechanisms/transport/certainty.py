@@ -27,7 +27,6 @@ COLUMNS = 512
 CACHED = 256
 """The number of columns of products that are computed at once, so that they stay in a processor's cache."""
 
-
 Exceeding: TypeAlias = tuple[Int64Array, Int64Array, Float64Array]
 
 
@@ -84,21 +83,20 @@ class Told(NamedTuple):
         """
         (near, far), (front, back), total = transport.matrices, transport.fronts, transport.chances
         first, second = (np.ascontiguousarray(near.T), front) if which == 0 else (back, far)
-        chance = (total * transport.mask_weights).astype(np.float64).ravel()
+        chance, back_rows = (total * transport.mask_weights).astype(np.float64).ravel(), np.ascontiguousarray(second.T)
 
         def exceeding(aims: Float64Array) -> Exceeding:
             surest, found = greatest_products((first / aims).astype(np.float32), second), []
-            over, other = np.flatnonzero((surest > total).ravel() & (chance > 0.0)), np.ascontiguousarray(second.T)
+            over = np.flatnonzero((surest > total).ravel() & (chance > 0.0))
             for masks in np.array_split(over, over.size // COLUMNS + 1):
-                i, j = np.divmod(masks, total.shape[1])
-                told = first[i] * other[j] / total[i, j].astype(np.float64)[:, None]
+                told = posteriors(masks).T
                 t, x = np.nonzero(told > aims)
                 found.append((masks[t], x, told[t, x]))
             return joined(found)
 
         def posteriors(masks: Int64Array) -> Float64Array:
             i, j = np.divmod(masks, total.shape[1])
-            return np.asarray((first[i] * second.T[j]).T / total[i, j].astype(np.float64))
+            return np.asarray((first[i] * back_rows[j]).T / total[i, j].astype(np.float64))
 
         def sums(weights: Float64Array) -> Float64Array:
             shares = ratio(weights.astype(np.float32).reshape(total.shape), total)

@@ -132,12 +132,12 @@ class Law:
         values = (first, second.walked) if first else (Values.most_frequent(distances[0], sides[0], most), second)
         a, b = (v.indices(codes) for v, codes in zip(values, np.divmod(column.keys, size), strict=True))
         merged = sum_by_key(a.astype(np.int64) * len(second) + b, column.counts, column.key_bits)
-        frequent = tuple(
-            s.regroup(v.indices(s.keys).astype(np.int64), len(v)).units >= least
-            for v, s in zip(values, sides, strict=True)
-        )
+        frequent = []
+        for v, side in zip(values, sides, strict=True):
+            own = sum_by_key(v.indices(side.keys).astype(np.int64), side.counts, side.key_bits)
+            frequent.append(np.isin(np.arange(len(v)), own.keys[own.units >= least]))
         tuples = np.array(np.divmod(merged.keys, len(second)))
-        return cls(values, tuples, merged.counts, merged.units >= least, frequent)
+        return cls(values, tuples, merged.counts, merged.units >= least, tuple(frequent))
 
     @property
     def share(self) -> Float64Array:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, partial
-from itertools import pairwise
 
 import numpy as np
 
@@ -68,31 +67,29 @@ class Given:
             lines.append(lines[-1][-1] + np.cumsum(begins))
             names.append(concepts[begins])
         starts = [np.flatnonzero(np.diff(line, prepend=-1)) for line in lines]
+        below = [np.zeros(size, np.int64), *(line[each] for line, each in zip(lines, starts[1:], strict=False))]
+        children = np.append(np.concatenate(below), lines[-1][-1])
         first, end = (np.concatenate(each) for each in (starts, [np.append(each[1:], size) for each in starts]))
         source, target = conditional(self.law.table(self.law.share)), conditional(self.law.target)
         laws = np.stack([source, target, self.redraw_chance * target])
-        children = [np.bincount(above[each])[above] for each, above in zip(starts, lines[1:], strict=False)]
-        entries = offsets_from_lengths(np.array(children).T.ravel())
         return Tree(
             np.concatenate([np.add.reduceat(laws, each, axis=2) for each in starts], axis=2),
             self.redraw_chance,
             np.array(lines),
             first,
             end,
+            children,
             salts_of(np.concatenate(names)),
-            np.vstack([entries[:-1].reshape(size, -1).T, np.full(size, entries[-1])]),
-            np.arange(first.size),
-            np.ones(first.size, np.float32),
+            offsets_from_lengths(np.diff(children)[np.array(lines[1:])].T.ravel()),
         )
 
     @cached_property
     def cells(self) -> tuple[Int64Array, Int64Array, Int64Array]:
         """(E,) the value and the node of each number of ``couple``, and (k_B,) where those of each value begin."""
-        tree, (starts, *_, ends) = self.tree, self.tree.entries
-        children = np.array([line[tree.first[above]] for line, above in pairwise(tree.lines)])
-        widths = np.diff(np.append(tree.entries[:-1].T, ends[0]))
-        values = np.repeat(np.arange(starts.size), np.diff(np.append(starts, ends[0])))
-        return values, ranges(children.T.ravel(), widths), starts
+        above, entries = self.tree.lines[1:].T, self.tree.entries
+        values, widths = np.indices(above.shape)[0].ravel(), np.diff(entries)
+        nodes = ranges(self.tree.children[above].ravel(), widths)
+        return np.repeat(values, widths), nodes, entries[: -1 : above.shape[1]]
 
     def draw(
         self, root: Int32Array, root_new: Int32Array, codes: Int32Array, words: UInt64Array, lengths: Int64Array
@@ -106,7 +103,7 @@ class Given:
     def fitted(cls, law: Law, root: Float64Array, limits: Limits, wanted: float) -> Given:
         """Return the masking with the redraw that the limits need, and E[d²] = ``wanted``; a and a* can force more."""
         plain, squares = cls(law, root, np.zeros_like(law.target)), law.values[1].squares
-        (roots, shares), source = plain.drawn, plain.tree.laws[0, :, : len(law.values[1])]
+        (roots, shares, _), source = plain.drawn, plain.tree.laws[0, :, : len(law.values[1])]
         chances = root[:, roots] / root[:, roots].sum(axis=0)
         redrawn = (source.T @ chances.astype(np.float32) * shares) @ plain.target[roots]
         near, far = (float((each * squares).sum()) for each in (plain.joint(), redrawn))
@@ -118,22 +115,20 @@ class Given:
 
     def joint(self) -> Float64Array:
         """Return (k_B, k_B) float64 P(b, b*), which sums to 1."""
-        tree, (roots, shares) = self.tree, self.drawn
+        tree, (values, nodes, _), (roots, shares) = self.tree, self.cells, self.drawn[:2]
         parted = np.array([self.parted(new)[0] for new in roots.tolist()])
         masks, redraw_chance = shares[:, None] * self.target[roots], self.redraw_chance[roots]
         again, kept = masks * redraw_chance, (masks * (1.0 - redraw_chance)).astype(np.float32)
         means = [self.sums(own, more) / max(more.sum(), 1e-300) for own, more in zip(parted, again, strict=True)]
         joint, posteriors = np.array(means).T @ again, np.ascontiguousarray(parted.T)
-        for line, above, starts in zip(tree.lines, tree.lines[1:], tree.entries, strict=False):
-            for node in np.unique(line).tolist():
-                below, upper = slice(tree.first[node], tree.end[node]), above[tree.first[node]]
-                beside = slice(tree.first[upper], tree.end[upper])
-                joint[beside, below] += posteriors[starts[beside] + (node - line[beside.start])] @ kept[:, below]
+        by_node = np.split(np.argsort(nodes, kind="stable"), np.cumsum(np.bincount(nodes))[:-1])
+        for own, first, end in zip(by_node, tree.first, tree.end, strict=False):
+            joint[values[own], first:end] += posteriors[own] @ kept[:, first:end]
         return np.asarray(joint / joint.sum())
 
     @property
-    def drawn(self) -> tuple[Int64Array, Float64Array]:
-        """The masks of the root, and their shares; ``DRAWN`` of them that stand for all, if they are more."""
+    def drawn(self) -> tuple[Int64Array, Float64Array, bool]:
+        """The masks of the root, and their shares; ``DRAWN`` of them that stand for all, if they are more (True)."""
         return sampled(self.root.sum(axis=0), DRAWN)
 
     def told(self, new: int, limits: Limits | None = None) -> Told:
@@ -153,12 +148,9 @@ class Given:
             return masks[there], values[own[there]], parted[own[there]].astype(np.float64)
 
         def posteriors(masks: Int64Array) -> Float64Array:
-            told = np.empty((chance.size, masks.size))
-            for line, above, begins in [*zip(tree.lines, tree.lines[1:], tree.entries, strict=False)][::-1]:
-                for column, mask in zip(told.T, masks.tolist(), strict=True):
-                    beside = slice(tree.first[above[mask]], tree.end[above[mask]])
-                    column[beside] = parted[begins[beside] + (line[mask] - line[beside.start])]
-            return told
+            by_node = np.zeros((tree.first.size, chance.size))
+            by_node[nodes, values] = parted
+            return np.asarray(by_node[tree.lines[:-1, masks]].sum(axis=0).T)
 
         def members(weights: Float64Array) -> Float64Array:
             inside = np.bincount(nodes, parted * weights[values], tree.first.size)
@@ -182,13 +174,13 @@ class Given:
         return ratio(parts, self.tree.laws[1, new][nodes]), np.add.reduceat(parts, starts).astype(np.float64), kept
 
 
-def sampled(chances: Float64Array, count: int) -> tuple[Int64Array, Float64Array]:
-    """Return the indices that can be drawn, and their shares; if they are more than ``count``, that many, drawn in
-    proportion to their chances at equal steps, with equal shares."""
+def sampled(chances: Float64Array, count: int) -> tuple[Int64Array, Float64Array, bool]:
+    """Return the indices that can be drawn, their shares, and False; if they are more than ``count``, that many, drawn
+    in proportion to their chances at equal steps, with equal shares, and True."""
     found, steps = np.flatnonzero(chances), np.cumsum(chances)
     if found.size <= count:
-        return found, chances[found] / steps[-1]
-    return np.searchsorted(steps, (np.arange(count) + 0.5) / count * steps[-1]), np.full(count, 1.0 / count)
+        return found, chances[found] / steps[-1], False
+    return np.searchsorted(steps, (np.arange(count) + 0.5) / count * steps[-1]), np.full(count, 1.0 / count), True
 
 
 def conditional(law: Float32Array) -> Float32Array:

@@ -105,9 +105,9 @@ class Transport:
             yield 1.0, Told.of(self.map, self.attributes.index(attribute)), self.redraw_chance.ravel(), False
             return
         given = self.given[attribute]
-        drawn = bool(given.drawn[0].size < np.count_nonzero(given.root.any(axis=0)))
-        for new, share in zip(*given.drawn, strict=True):
-            yield float(share), given.told(int(new)), given.redraw_chance[new], drawn
+        roots, shares, drawn = given.drawn
+        for new, share in zip(roots.tolist(), shares.tolist(), strict=True):
+            yield share, given.told(new), given.redraw_chance[new], drawn
 
     def published(self) -> list[Any]:
         """Return what is published: lists of numbers and arrays."""
@@ -188,15 +188,16 @@ class AttributeLaw:
         (``Disclosure``): 0 unless columns are drawn at random, because there are too many."""
         blocks, squares = [], 0.0
         for share, part in self.parts:
+            places = self._places(part)
             for own, told, redraw_chance, drawn in part.told(self.attribute):
-                masks, weights = sampled(told.chance, max(1, round(DRAWN_MASKS * share * own)))
+                masks, weights, some_drawn = sampled(told.chance, max(1, round(DRAWN_MASKS * share * own)))
                 weights = weights * share * own
-                if drawn or masks.size < int(np.count_nonzero(told.chance)):
+                if drawn or some_drawn:
                     squares += float(weights @ weights)
                 mean = told.mean(redraw_chance)
                 for some in np.array_split(np.arange(masks.size), max(1, masks.size // COLUMNS)):
                     block = np.zeros((self.positions.size, some.size))
-                    block[self._places(part)] = told.redrawn(redraw_chance, mean, masks[some]) * weights[some]
+                    block[places] = told.redrawn(redraw_chance, mean, masks[some]) * weights[some]
                     blocks.append(block)
         return blocks, hoeffding_bound(1.0 / squares) if squares else 0.0
 

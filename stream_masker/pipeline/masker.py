@@ -25,7 +25,17 @@ from stream_masker.pipeline.codec import DOCUMENTS, Codec, RecordPart
 from stream_masker.pipeline.formats import KEY_FIELD, FormatUnavailableError, MessageKeys, RecordFormat
 from stream_masker.pipeline.plan import Plan
 from stream_masker.pipeline.reasons import Reason, RejectionCause
-from stream_masker.pipeline.records import GROUP_HEADER, Block, Header, Inputs, Rejected, Result, stamp, tallies
+from stream_masker.pipeline.records import (
+    GROUP_HEADER,
+    Block,
+    Header,
+    Inputs,
+    Rejected,
+    Result,
+    rejections,
+    stamp,
+    tallies,
+)
 from stream_masker.pipeline.style import Style, StyleCounts, add_styles
 from stream_masker.pipeline.transforms import Pseudonyms
 
@@ -148,14 +158,13 @@ class RecordMasker:
         at_once = max(size, 1) if self.needs_group else DOCUMENTS
         several = (records.part(start, start + at_once) for start in range(0, max(size, 1), at_once))
         parts = [one for some in several for one in self._mask_part(some, mask_batch, known, hold=hold)]
-        starts = accumulate((len(part.values) for part in parts), initial=0)
         return Result(
             offsets=records.offsets,
             values=list(chain.from_iterable(part.values for part in parts)),
             keys=keys,
             headers=self._headers(records, statistics_version),
             timestamps=records.timestamps,
-            rejected={s + k: r for s, part in zip(starts, parts, strict=False) for k, r in part.rejected.items()},
+            rejected=rejections(parts, [len(part.values) for part in parts]),
             blocks=list(self._blocks(topic, partition, records, parts)) if size else [],
             **tallies(parts),
         )

@@ -47,6 +47,12 @@ def tallies(parts: Sequence[Any]) -> dict[str, Any]:
     return {name: sum((Counter(getattr(part, name)) for part in parts), Counter()) for name in TALLIES}
 
 
+def rejections(parts: Sequence[Any], sizes: Sequence[int]) -> dict[int, Rejected]:
+    """Return the rejections of consecutive parts of these sizes, by the index from the first record on."""
+    starts = accumulate(sizes, initial=0)
+    return {s + k: one for s, part in zip(starts, parts, strict=False) for k, one in part.rejected.items()}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inputs:
     """n records of one partition as columns, in the order of their offsets.
@@ -146,11 +152,10 @@ class Result:
         """Return the result of consecutive records that were masked separately."""
         if len(parts) == 1:
             return parts[0]
-        starts = accumulate((len(part.offsets) for part in parts), initial=0)
         columns: dict[str, Any] = {name: _all(getattr(part, name) for part in parts) for name in COLUMNS}
         return cls(
             **columns,
-            rejected={s + i: one for s, part in zip(starts, parts, strict=False) for i, one in part.rejected.items()},
+            rejected=rejections(parts, [len(part.offsets) for part in parts]),
             blocks=_all(part.blocks for part in parts),
             **tallies(parts),
         )

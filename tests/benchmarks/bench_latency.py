@@ -45,9 +45,7 @@ def main() -> None:
     if options.publish:
         return publish(*options.publish)
     with stream(options) as made:
-        table(
-            "Latency", ("records/s", "load", *(f"p{100 * q:g}, ms" for q in QUANTILES)), [list(measured(made, options))]
-        )
+        table("Latency", HEAD, [list(measured(made, options))])
 
 
 def measured(made: Stream, options: argparse.Namespace) -> Iterator[float]:

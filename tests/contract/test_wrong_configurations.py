@@ -12,6 +12,7 @@ SECRET = "hunter2hunter2hunter2"
 NAME = "use a name of at most 100 letters, digits, - and _ that starts with a letter or _"
 USE, DURATION = "is not allowed: use", "a duration above 0 such as 500ms, 60s, 5m, 24h or 7d, or seconds"
 TOPIC, ALPHA = "a topic name of at most 249 letters, digits, ., - and _", "attributes.principal.alpha"
+RESERVED = {"transactional.id": "use worker.instance", "isolation.level": "only committed records are read"}
 
 
 def problems(given=None, **sections):
@@ -44,6 +45,7 @@ def nested(path, value):
         ("topics.drft", "a", "unknown key: use input, output, rejected, calibration, statistics or drift"),
         ("topics.drift", "a b", f"'a b' {USE} {TOPIC}"),
         ("topics.drift", "..", f"'..' {USE} {TOPIC}"),
+        ("http.port", 70000, f"70000 {USE} a number of at most 65535"),
         ("http.port", "x", f"'x' {USE} a whole number"),
         ("http.host", 12, f"12 {USE} text; quotes make it text"),
         ("worker", None, f"no value (null) {USE} a mapping"),
@@ -109,9 +111,9 @@ def test_an_error_gives_location_value_and_allowed_values(path, value, said):
                 "mechanism.sensitive.ours.limt: unknown key: use limit or roots; did you mean 'limit'?",
             ],
         ),
-        (
-            {"kafka": {"properties": {"transactional.id": "x"}}},
-            ["kafka.properties.transactional.id: cannot be set: use worker.instance"],
+        *(
+            ({"kafka": {"properties": {name: "x"}}}, [f"kafka.properties.{name}: cannot be set: {remedy}"])
+            for name, remedy in RESERVED.items()
         ),
         (
             {"mechanism": {"name": "microaggregation"}, "attributes": {"principal": {"alpha": 0.5}}},

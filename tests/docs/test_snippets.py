@@ -54,7 +54,9 @@ def test_every_example_is_masked_by_its_configuration(event):
 
 
 def test_every_message_fits_its_schema_and_every_other_json_block_is_an_event_or_a_response():
-    for block in (block for block in blocks("json") if block.title.endswith(".schema.json")):
+    messages = [block for block in blocks("json") if block.title.endswith(".schema.json")]
+    assert messages
+    for block in messages:
         schema_validator(block.title.removesuffix(".schema.json")).validate(orjson.loads(block.text))
     (ready,) = [block for block in blocks("json") if block.title.startswith("/readyz")]
     assert list(orjson.loads(ready.text)) == ["ready", "reasons", "notes"]

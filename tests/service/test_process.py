@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 import threading
 
 import pytest
 
-from stream_masker.service.process import in_background
+from stream_masker.service.process import collect_rarely, in_background
 
 
 def test_a_task_runs_on_a_daemon_thread_and_its_failure_is_in_the_future() -> None:
@@ -16,6 +17,17 @@ def test_a_task_runs_on_a_daemon_thread_and_its_failure_is_in_the_future() -> No
     assert in_background(task, name="masking").result(10) == ("masking", True)
     with pytest.raises(ZeroDivisionError):
         in_background(lambda: 1 // 0, name="masking").result(10)
+
+
+def test_batches_trigger_no_collection() -> None:
+    usual, before = gc.get_threshold(), gc.get_stats()[0]["collections"]
+    try:
+        collect_rarely()
+        for _ in range(20):
+            assert len([[] for _ in range(5_000)]) == 5_000
+        assert gc.get_stats()[0]["collections"] == before
+    finally:
+        gc.set_threshold(*usual)
 
 
 def ended(then: str, limit: float = 3_600.0) -> subprocess.CompletedProcess[str]:

@@ -8,11 +8,11 @@ from stream_masker.core.mechanisms import Mechanism
 
 
 def channel(made: Mechanism, attribute: str, value: str) -> dict[str, float]:
-    """Return the positive probabilities P(a* | a) of a value, by concept id."""
+    """Return the probabilities P(a* | a) of a value that are not 0, by concept id."""
     j = made.attributes.index(attribute)
     tau = made.distances[j].taxonomy
     found = made.attribute_channel(j, tau.encode([value]), made.counts)
     masks = np.flatnonzero(found.classes.class_of >= 0)
     classes = found.classes.class_of[masks]
     shares = found.rows[0][classes] / np.bincount(classes)[classes]
-    return {concept: float(p) for concept, p in zip(tau.decode(masks), shares, strict=True) if p > 0.0}
+    return {concept: float(p) for concept, p in zip(tau.decode(masks), shares, strict=True) if p != 0.0}

@@ -38,6 +38,15 @@ def test_versions_come_from_the_window(bench: CalibrationBench) -> None:
     assert (bench.metric("window_records"), bench.metric("statistics_version")) == (30, 2)
 
 
+def test_the_age_of_the_version_is_shown(bench: CalibrationBench) -> None:
+    bench.shown()
+    assert bench.metric("statistics_version") == 0
+    bench.deliver(0, block(0))
+    bench.advance(0.0)
+    bench.shown(bench.messages[0].published / 1000 + 5)
+    assert bench.metric("statistics_age_seconds") == pytest.approx(5)
+
+
 def test_no_message_ends_the_calibration(new_bench: NewBench) -> None:
     """A defective worker can write any block."""
     bench = new_bench()

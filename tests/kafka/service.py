@@ -38,6 +38,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 from kafka_records import QUIET, Record, delete_topics, done, read_all, write
+from memory import resident
 from polling import attempts, wait
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -114,7 +115,7 @@ class Process:
     @property
     def memory(self) -> int:
         """Its resident memory in bytes."""
-        return int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        return resident(self.process.pid)
 
     def get(self, path: str) -> tuple[int, str]:
         """Return the HTTP status and the text of a response."""

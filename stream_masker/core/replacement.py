@@ -33,7 +33,7 @@ from stream_masker.core.arrays import Float64Array, Int32Array, Int64Array, UInt
 from stream_masker.core.batch import Distortion
 from stream_masker.core.kernels import SIGN_DROPPED, STRIDE, TRUNCATED, ClassMembers, Orders, Rule, replace_values
 from stream_masker.core.ontology import Taxonomy
-from stream_masker.core.table import DistanceTable
+from stream_masker.core.table import CELLS_AT_ONCE, DistanceTable
 
 __all__ = ["NO_REFERENCE", "SIGN_DROPPED", "TRUNCATED", "Candidates", "Replacer"]
 
@@ -144,7 +144,7 @@ class Replacer:
             parts = [self.replace(*(each[part] for each in given)) for part in some]
             masks, distances, flags = (np.concatenate(each) for each in zip(*(p[:3] for p in parts), strict=True))
             return Replacement(masks, distances, flags, sum((part.distortion for part in parts), Distortion()))
-        both = table.slots(np.concatenate((codes, references)))
+        both = table.slots(np.concatenate((codes, references)), whole=not self.candidates.observed)
         if self._generation != table.generation:
             self._made[table.anchors.size : -1], self._generation = False, table.generation
         indices, of = both[: codes.size], both[codes.size :]
@@ -159,16 +159,17 @@ class Replacer:
 
     def _make_orders(self, indices: Int32Array) -> None:
         """Put the candidates around some concepts in order; equally near ones by their first member."""
-        if self._made[indices].all():
-            return
-        wanted, weights, orders = np.unique(indices[indices >= 0]), self.classes.weights[self._some], self._rule.orders
-        some = self._some.astype(orders.order.dtype)
-        whole = some.size // STRIDE * STRIDE
-        for i in wanted[~self._made[wanted]].tolist():
-            levels = self.table.all_rows[i].take(self._some)
-            place = np.argsort(levels, kind="stable")
-            some.take(place, out=orders.order[i])
-            orders.starts[i, 0], orders.sums[i, 0] = 0, 0
-            np.cumsum(np.bincount(levels, minlength=self.table.levels.size), out=orders.starts[i, 1:])
-            np.cumsum(weights.take(place[:whole]).reshape(-1, STRIDE).sum(axis=1), out=orders.sums[i, 1:])
+        wanted = np.unique(indices[~self._made[indices]])
+        weights, orders, levels = self.classes.weights[self._some], self._rule.orders, self.table.levels.size
+        some, whole = self._some.astype(orders.order.dtype), self._some.size // STRIDE * STRIDE
+        step = max(1, CELLS_AT_ONCE // max(1, some.size))
+        for part in (wanted[start : start + step] for start in range(0, wanted.size, step)):
+            near = self.table.all_rows[part].take(self._some, axis=1)
+            place = np.argsort(near, axis=1, kind="stable")
+            orders.order[part] = some[place]
+            numbered = near + levels * np.arange(part.size)[:, None]
+            counts = np.bincount(numbered.reshape(-1), minlength=part.size * levels).reshape(-1, levels)
+            strides = weights.take(place[:, :whole]).reshape(part.size, -1, STRIDE).sum(axis=2)
+            orders.starts[part] = np.cumsum(np.insert(counts, 0, 0, axis=1), axis=1)
+            orders.sums[part] = np.cumsum(np.insert(strides, 0, 0, axis=1), axis=1)
         self._made[wanted] = True

@@ -55,15 +55,19 @@ class DistanceTable:
     * ``all_rows``: (k + room, c), the same rows, and below them those of ``room`` other concepts at most. The members
       of a class may have different distances to such a concept, if some of them lie below an ancestor of it that no
       anchor has. The row has that of the first member, and 0 for the concept's own class. A class of one member, such
-      as that of an anchor, has only one.
+      as that of an anchor, has only one. The first classes are those of the anchors and their ancestors; rows of other
+      concepts may be filled for these alone (``slots``).
     * ``generation``: how often the rows of other concepts have been dropped, because there was no room.
     * ``class_of``: (m,) int32, the class of each concept (``classes``).
     * ``members``, ``starts``: (m,) int32 and (c + 1,) int64; the concepts of class j, ascending, are
       ``members[starts[j]:starts[j + 1]]``.
     """
 
-    def __init__(self, distance: Distance, anchors: Int32Array, class_of: Int32Array, rows: Levels) -> None:
-        """Take what ``build`` computes; ``rows``: (k + room, c), of which the first k are filled."""
+    def __init__(
+        self, distance: Distance, anchors: Int32Array, class_of: Int32Array, rows: Levels, ancestors: int
+    ) -> None:
+        """Take what ``build`` computes; ``rows``: (k + room, c), of which the first k are filled; ``ancestors``: the
+        number of classes of anchors and their ancestors."""
         self.distance = distance
         self.anchors = frozen_array(anchors)
         self.levels = distance.levels
@@ -74,12 +78,17 @@ class DistanceTable:
         self.starts: Int64Array = frozen_array(offsets_from_lengths(np.bincount(class_of)))
         self._index = np.append(np.full(class_of.size, UNSEEN, np.int32), np.int32(-1))
         self._index[anchors] = np.arange(anchors.size)
-        self._others = np.empty(0, np.int32)
+        self._others, self._filled = np.empty(0, np.int32), ancestors
+
+    def _drop_others(self) -> None:
+        """Drop the rows of concepts that are no anchors."""
+        self._index[self._others] = UNSEEN
+        self._others, self.generation = np.empty(0, np.int32), self.generation + 1
 
     @cached_property
     def _columns(self) -> Columns:
-        """The first member of each class."""
-        return self.distance.columns(self.members[self.starts[:-1]])
+        """The first member of each class that the rows of other concepts are filled for."""
+        return self.distance.columns(self.members[self.starts[: self._filled]])
 
     @classmethod
     def build(
@@ -93,10 +102,10 @@ class DistanceTable:
         wanted = np.union1d(np.zeros(1, np.int32), anchors).astype(np.int32)
         if previous is not None and np.array_equal(previous.anchors, wanted):
             return previous
-        class_of = classes(distance, wanted)
+        class_of, ancestors = classes(distance, wanted)
         first = np.unique(class_of, return_index=True)[1].astype(np.int32)
         room = max(64, min(MOST_UNSEEN, UNSEEN_BYTES // first.size))
-        rows = np.empty((wanted.size + room, first.size), np.min_scalar_type(distance.levels.size - 1))
+        rows = np.zeros((wanted.size + room, first.size), np.min_scalar_type(distance.levels.size - 1))
         kept = np.full(wanted.size, -1) if previous is None else previous.index_of(wanted)
         if previous is not None:
             columns = previous.class_of[first]
@@ -104,26 +113,33 @@ class DistanceTable:
                 rows[i] = previous.rows[kept[i]][columns]
         new = np.flatnonzero(kept < 0)
         distance.fill_rows(rows, new, wanted[new], distance.columns(first))
-        return cls(distance, wanted, class_of, rows)
+        return cls(distance, wanted, class_of, rows, ancestors)
 
     def index_of(self, positions: NDArray[np.integer]) -> Int32Array:
         """Return (n,) int32: the index of each of n positions among the anchors, -1 for those that are none."""
         index = self._index[positions]
         return np.where(index < self.anchors.size, np.maximum(index, -1), np.int32(-1))
 
-    def slots(self, positions: Int32Array) -> Int32Array:
+    def slots(self, positions: Int32Array, *, whole: bool = True) -> Int32Array:
         """Return (n,) int32: the index in ``all_rows`` of each concept; -1 for a negative position, which is none.
 
         Rows of concepts that are no anchors are computed, at most ``room`` of them in one call. If there is no room for
         those of a call beside earlier ones, the earlier ones are dropped.
+
+        ``whole``: whether these rows are needed for all classes, or only for those of anchors and their ancestors,
+        which takes a quarter of the time.
         """
         slots = self._index[positions]
+        if whole and self._filled < self.rows.shape[1] and ((slots >= self.anchors.size) | (slots == UNSEEN)).any():
+            self._drop_others()
+            self.__dict__.pop("_columns", None)
+            self._filled = self.rows.shape[1]
+            slots = self._index[positions]
         if slots.min(initial=0) > UNSEEN:
             return slots
         missing = np.unique(positions[slots == UNSEEN])
         if self._others.size + missing.size > self.room:
-            self._index[self._others] = UNSEEN
-            self._others, self.generation = np.empty(0, np.int32), self.generation + 1
+            self._drop_others()
             missing = np.unique(positions[self._index[positions] == UNSEEN])
         added = np.arange(missing.size) + (self.anchors.size + self._others.size)
         self.distance.fill_rows(self._space, added, missing, self._columns)
@@ -165,8 +181,10 @@ def least_total(concepts: Int32Array, totals: Float64Array, tau: Taxonomy) -> in
     return int(min(tied[depth == depth.min()].tolist(), key=lambda c: tau.ids[c]))
 
 
-def classes(distance: Distance, anchors: Int32Array) -> Int32Array:
-    """Return (m,) int32: the class of each concept. ``anchors``: (k,) positions, with the root.
+def classes(distance: Distance, anchors: Int32Array) -> tuple[Int32Array, int]:
+    """Return (m,) int32: the class of each concept, and the number of those of the anchors and their ancestors.
+
+    ``anchors``: (k,) positions, with the root.
 
     Classes are numbered by their smallest members: first those of the anchors and their ancestors, then the others. A
     class is known by a sum of random words, one for each way to an ancestor of anchors: 64 bits, so that two of a
@@ -186,4 +204,4 @@ def classes(distance: Distance, anchors: Int32Array) -> Int32Array:
     _, first, label = np.unique(sums, return_index=True, return_inverse=True)
     number = np.empty(first.size, np.int32)
     number[np.lexsort((first, ~inside[first]))] = np.arange(first.size)
-    return number[label]
+    return number[label], int(np.count_nonzero(inside))

@@ -308,4 +308,5 @@ class Codec:
             except RecordRejectedError as error:
                 rejected.append(Rejected(offsets[index], error.reason.value, error.field))
         part.masked, part.values = masked, values
+        part.documents, part.codes = (), ()  # the next part's documents take their memory
         return rejected

@@ -107,18 +107,19 @@ class Keys:
 
 
 class PositionKeys(Keys):
-    """The digests of the records of one partition, from their offsets."""
+    """The digests of records from their partitions and offsets in one topic."""
 
-    def __init__(self, secret: bytes | Secret, topic: str, partition: int, offsets: Int64Array) -> None:
-        """``offsets``: (n,) int64, in any order.
+    def __init__(self, secret: bytes | Secret, topic: str, partition: int | Int64Array, offsets: Int64Array) -> None:
+        """``partition``: that of all records, or (n,) int64; ``offsets``: (n,) int64; in any order.
 
         Equal topics, partitions and offsets have equal words, so ``topic`` should distinguish topics of the same name.
         Raises ParameterError for a secret of less than 16 bytes.
         """
         secret = _as_secret(secret)
         name = topic.encode()
-        source = secret.digests([b"%d %d " % (partition, len(name)) + name])
-        blocks = np.repeat(source, offsets.size, axis=0)
+        partitions, which = np.unique(np.broadcast_to(partition, offsets.shape), return_inverse=True)
+        sources = secret.digests(b"%d %d " % (number, len(name)) + name for number in partitions.tolist())
+        blocks = sources[which]
         blocks[:, 0] ^= offsets.astype(np.uint64)
         super().__init__(secret, secret.words(b"masker-position", blocks))
 

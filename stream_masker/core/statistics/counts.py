@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import combinations
-from typing import Final, TypeVar
+from itertools import combinations, pairwise
+from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,9 @@ NO_SLOT: Final = KEY_SLOTS
 
 MANY_KEYS: Final = 32
 """Entries with this number of bits have about 44 noise keys or more. All their rows count as different."""
+
+MAX_KEY: Final = 2**63 - 1
+"""The greatest number that a key and its group together may have."""
 
 MAX_PATTERN_ATTRIBUTES: Final = 12
 """The greatest number of attributes of which it is counted which records lack which."""
@@ -113,60 +116,85 @@ class Counts:
     contexts: Mapping[int, Counts] = field(default_factory=dict)
 
 
+class Groups(NamedTuple):
+    """Groups that are counted apart: ``of``, (n,) int64, the group of each record or row, below ``number``."""
+
+    of: Int64Array
+    number: int
+
+
 def count_batch(batch: Batch, sizes: Sequence[int]) -> Counts:
-    """Count a batch, in O(rows log rows). Negative codes (``ABSENT``) are not values.
+    """Count a batch; see ``count_groups``."""
+    return count_groups(batch, sizes, Groups(np.zeros(batch.size, np.int64), 1))[0]
+
+
+def count_groups(batch: Batch, sizes: Sequence[int], groups: Groups) -> list[Counts]:
+    """Count the records of each group of a batch, in O(rows log rows). Negative codes (``ABSENT``) are not values.
 
     ``sizes[j]``: the number of concepts of attribute j's taxonomy.
     """
-    p = len(batch.columns)
+    p, number = len(batch.columns), groups.number
     rows, record = batch.rows()
-    counted = _count_all(dict(enumerate(rows)), sizes, None if batch.slots is None else batch.slots[record])
+    slots = None if batch.slots is None else batch.slots[record]
+    counted = _count_all(dict(enumerate(rows)), sizes, Groups(groups.of[record], number), slots)
     scalars = {j: column.codes for j, column in enumerate(batch.columns) if not column.is_array}
-    return Counts(
-        records=batch.size,
-        values=tuple(counted[j,] for j in range(p)),
-        pairs={(i, j): counted[i, j] for i, j in combinations(range(p), 2)},
-        lengths={j: count_keys(column.present_lengths) for j, column in enumerate(batch.columns) if column.is_array},
-        events=_count_all(scalars, sizes) if len(scalars) < p else {},
-        lacking=_count_lacking(batch, sizes),
-        contexts=_count_contexts(batch, sizes),
-    )
+    events = _count_all(scalars, sizes, groups) if len(scalars) < p else {}
+    arrays = [j for j in range(p) if j not in scalars]
+    lengths = {j: _count_keys(batch.columns[j].present_lengths, groups) for j in arrays}
+    records, lacking = np.bincount(groups.of, minlength=number).tolist(), _count_lacking(batch, sizes, groups)
+    contexts = _count_contexts(batch, sizes, groups)
+    return [
+        Counts(
+            records=records[g],
+            values=tuple(counted[j,][g] for j in range(p)),
+            pairs={(i, j): counted[i, j][g] for i, j in combinations(range(p), 2)},
+            lengths={j: parts[g] for j, parts in lengths.items()},
+            events={which: parts[g] for which, parts in events.items()},
+            lacking=lacking[g],
+            contexts=contexts[g],
+        )
+        for g in range(number)
+    ]
 
 
 def _count_all(
-    codes: Mapping[int, Int32Array], sizes: Sequence[int], slots: Int64Array | None = None
-) -> dict[tuple[int, ...], SparseCounts]:
+    codes: Mapping[int, Int32Array], sizes: Sequence[int], groups: Groups, slots: Int64Array | None = None
+) -> dict[tuple[int, ...], list[SparseCounts]]:
     """Return the counts of the values of some attributes in n rows, and of their pairs; keys: their indices."""
     which = [*((j,) for j in codes), *combinations(codes, 2)]
-    return {some: count_rows([codes[j] for j in some], sizes[some[-1]], slots) for some in which}
+    return {some: _count_rows([codes[j] for j in some], sizes[some[-1]], groups, slots) for some in which}
 
 
-def _count_lacking(batch: Batch, sizes: Sequence[int]) -> dict[tuple[int, ...], SparseCounts]:
+def _count_lacking(batch: Batch, sizes: Sequence[int], groups: Groups) -> list[dict[tuple[int, ...], SparseCounts]]:
     """Count the values and pairs of the records that lack a value, by what they lack; see ``Counts.lacking``."""
     p = len(batch.columns)
     lacks = np.stack([column.present_lengths == 0 for column in batch.columns])
     some = np.flatnonzero(lacks.any(axis=0))
+    result: list[dict[tuple[int, ...], SparseCounts]] = [{} for _ in range(groups.number)]
     if not some.size or p > MAX_PATTERN_ATTRIBUTES:
-        return {}
-    part, patterns = batch.take(some), (1 << np.arange(p)) @ lacks[:, some]
+        return result
+    part, patterns, own = batch.take(some), (1 << np.arange(p)) @ lacks[:, some], groups.of[some]
     rows, record = part.rows()
-    result: dict[tuple[int, ...], SparseCounts] = {}
     for which in [*((j,) for j in range(p)), *combinations(range(p), 2)]:
         column = part.columns[which[0]]
         once = len(which) == 1 and not column.is_array
         codes, of = ([column.codes], np.arange(some.size)) if once else ([rows[j] for j in which], record)
         slots = None if part.slots is None else part.slots[of]
-        result[which] = count_rows(codes, sizes[which[-1]], slots, (patterns[of], 1 << p))
+        counted = _count_rows(codes, sizes[which[-1]], Groups(own[of], groups.number), slots, (patterns[of], 1 << p))
+        for g in np.unique(own).tolist():
+            result[g][which] = counted[g]
     return result
 
 
-def _count_contexts(batch: Batch, sizes: Sequence[int]) -> dict[int, Counts]:
+def _count_contexts(batch: Batch, sizes: Sequence[int], groups: Groups) -> list[dict[int, Counts]]:
     """Count the records of each context of a batch; see ``Counts.contexts``."""
     if batch.context is None:
-        return {}
-    whole = replace(batch, context=None)
-    numbers = np.unique(batch.context).tolist()
-    return {c: count_batch(whole.take(np.flatnonzero(batch.context == c)), sizes) for c in numbers}
+        return [{} for _ in range(groups.number)]
+    numbers, index = np.unique(batch.context, return_inverse=True)
+    size, whole = numbers.size, replace(batch, context=None)
+    counted = count_groups(whole, sizes, Groups(groups.of * size + index, groups.number * size))
+    parts = (counted[g * size : (g + 1) * size] for g in range(groups.number))
+    return [{c: one for c, one in zip(numbers.tolist(), part, strict=True) if one.records} for part in parts]
 
 
 def count_keys(keys: Int64Array, slots: Int64Array | None = None) -> SparseCounts:
@@ -177,23 +205,46 @@ def count_keys(keys: Int64Array, slots: Int64Array | None = None) -> SparseCount
     return sum_by_key(keys, np.ones(keys.size, np.int64), bits)
 
 
-def count_rows(
-    codes: Sequence[Int32Array],
-    size: int,
-    slots: Int64Array | None = None,
-    patterns: tuple[Int64Array, int] | None = None,
-) -> SparseCounts:
+def _count_keys(keys: Int64Array, groups: Groups, slots: Int64Array | None = None) -> list[SparseCounts]:
+    """Count how often each key, at least 0, occurs in each group."""
+    span, distinct = int(keys.max(initial=0)) + 1, None
+    if span * groups.number > MAX_KEY:
+        distinct, keys = np.unique(keys, return_inverse=True)
+        span = distinct.size
+    whole, ends = count_keys(groups.of * span + keys, slots), span * np.arange(groups.number + 1)
+    parts = []
+    for start, (low, high) in zip(ends.tolist(), pairwise(np.searchsorted(whole.keys, ends).tolist()), strict=False):
+        own, bits = whole.keys[low:high] - start, whole.key_bits
+        own = own if distinct is None else distinct[own]
+        parts.append(SparseCounts(own, whole.counts[low:high], None if bits is None else bits[low:high]))
+    return parts
+
+
+def count_rows(codes: Sequence[Int32Array], size: int) -> SparseCounts:
     """Count the values of one attribute in n rows, or the pairs of values of two; rows that lack one do not count.
 
-    * ``codes``: (n,) positions of each attribute. ``size``: the number of concepts of the last one's taxonomy.
-    * ``slots``: (n,), see ``Batch``. ``patterns``: (n,) numbers below some bound, which the keys end with.
+    ``codes``: (n,) positions of each attribute. ``size``: the number of concepts of the last one's taxonomy.
+    """
+    return _count_rows(codes, size, Groups(np.zeros(codes[0].size, np.int64), 1))[0]
+
+
+def _count_rows(
+    codes: Sequence[Int32Array],
+    size: int,
+    groups: Groups,
+    slots: Int64Array | None = None,
+    patterns: tuple[Int64Array, int] | None = None,
+) -> list[SparseCounts]:
+    """Count the rows of each group as ``count_rows``.
+
+    ``slots``: (n,), see ``Batch``. ``patterns``: (n,) numbers below some bound, which the keys end with.
     """
     there = np.logical_and.reduce([own >= 0 for own in codes])
     first, *second = (own[there].astype(np.int64) for own in codes)
     keys = first * size + second[0] if second else first
     if patterns is not None:
         keys = keys * patterns[1] + patterns[0][there]
-    return count_keys(keys, None if slots is None else slots[there])
+    return _count_keys(keys, Groups(groups.of[there], groups.number), None if slots is None else slots[there])
 
 
 def marginals(pair: SparseCounts, size_b: int) -> tuple[SparseCounts, SparseCounts]:

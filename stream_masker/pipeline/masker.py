@@ -36,7 +36,6 @@ from stream_masker.pipeline.records import (
     stamp,
     tallies,
 )
-from stream_masker.pipeline.style import Style, StyleCounts, add_styles
 from stream_masker.pipeline.transforms import Pseudonyms
 
 BLOCK_RECORDS: Final = 5_000
@@ -68,13 +67,12 @@ class GroupTooSmallError(StreamMaskerError):
 class SampleCounts:
     """The counts of a sample.
 
-    causes: the number of records that are not counted, by reason and configured path; styles: those of the codes of
-    each attribute; the rest: see ``records.TALLIES``.
+    causes: the number of records that are not counted, by reason and configured path; the rest: see
+    ``records.TALLIES``.
     """
 
     counts: Counts
     causes: Counter[RejectionCause]
-    styles: Sequence[StyleCounts]
     emptied: Mapping[str, int]
     suppressed: Mapping[str, int]
     generalized: Mapping[str, int]
@@ -83,13 +81,11 @@ class SampleCounts:
     def joined(cls, parts: Sequence[SampleCounts]) -> SampleCounts:
         """Join the counts of all parts, at least one."""
         causes = sum((part.causes for part in parts), Counter[RejectionCause]())
-        styles = add_styles(part.styles for part in parts)
-        return cls(merge(part.counts for part in parts), causes, styles, **tallies(parts))
+        return cls(merge(part.counts for part in parts), causes, **tallies(parts))
 
 
 class RecordMasker:
-    """Masks records by a plan and a mechanism. Its only state are the styles, which a statistics version brings: equal
-    input gives equal output.
+    """Masks records by a plan and a mechanism. It has no state of its own: equal input gives equal output.
 
     It fails closed: a record is rejected unless all its attributes can be read and replaced. A rejection names a
     reason and the configured path, never a value. No record affects the outcome of another one.
@@ -116,13 +112,6 @@ class RecordMasker:
         pseudonyms = Pseudonyms(self._secret)
         self._codec = Codec(plan, pseudonyms, record_format)
         self._keys = MessageKeys(plan.key, record_format, pseudonyms)
-
-    def set_styles(self, learned: Mapping[str, Style]) -> None:
-        """Set the learned styles of a statistics version, by attribute; at first there are none.
-
-        An attribute without a style is written as its ontology's ids.
-        """
-        self._codec.set_styles([learned.get(attribute.name, Style.ID) for attribute in self._plan.attributes])
 
     @property
     def needs_group(self) -> bool:
@@ -178,7 +167,6 @@ class RecordMasker:
             SampleCounts(
                 count_batch(part.batch, self._sizes),
                 Counter((reason, field) for _, reason, field in part.rejected.values()),
-                part.styles,
                 **tallies([part]),
             )
             for part in self._read(values)
@@ -200,18 +188,16 @@ class RecordMasker:
     def _blocks(self, topic: str, partition: int, records: Inputs, parts: Sequence[RecordPart]) -> Iterator[Block]:
         """Yield the blocks of the parts that ``records`` were masked in, usually one.
 
-        Distortions and styles are known only for whole parts: those of all are in the first block, which leaves their
-        sums correct.
+        Distortions are known only for whole parts: those of all are in the first block, which leaves their sum correct.
         """
         batch, attributes = joined([part.batch for part in parts]), range(len(self._sizes))
         masked = joined([Batch(part.batch.size, part.masked.columns) for part in parts])
         starts = accumulate((len(part.values) for part in parts), initial=0)
         indices = np.concatenate([part.indices + start for part, start in zip(parts, starts, strict=False)])
         distortions = [sum((part.masked.distortions[j] for part in parts), Distortion()) for j in attributes]
-        styles = add_styles(part.styles for part in parts)
         for start, end in _ranges(batch, len(records)):
             rows = np.arange(*np.searchsorted(indices, [start, end]))
-            before, after, has_sums = batch.take(rows), masked.take(rows), start == 0
+            before, after = batch.take(rows), masked.take(rows)
             yield Block(
                 topic=topic,
                 partition=partition,
@@ -220,9 +206,8 @@ class RecordMasker:
                 timestamp=max(records.timestamps[start:end]),
                 original=count_batch(before, self._sizes),
                 masked=count_batch(after, self._sizes),
-                distortions=tuple(distortions if has_sums else [Distortion() for _ in attributes]),
+                distortions=tuple(distortions if start == 0 else [Distortion() for _ in attributes]),
                 unchanged=int(np.count_nonzero(unchanged_records(before, after))),
-                styles=tuple(styles if has_sums else [() for _ in styles]),
             )
 
     def _headers(self, records: Inputs, version: int) -> list[list[Header]]:

@@ -13,7 +13,6 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from stream_masker.core.batch import Distortion
 from stream_masker.core.statistics.counts import Counts
-from stream_masker.pipeline.style import StyleCounts
 
 Header: TypeAlias = tuple[str, bytes | None]
 
@@ -106,8 +105,8 @@ class Block:
     """The counts of consecutive records of one partition. They do not show which value replaced which.
 
     original, masked: the counts before and after masking; distortions: one for each attribute; timestamp: of the latest
-    record, in milliseconds since the epoch; styles: those of the original codes of each attribute, empty if they were
-    not counted; unchanged: the number of counted records that have a value, none of which masking changed.
+    record, in milliseconds since the epoch; unchanged: the number of counted records that have a value, none of which
+    masking changed.
     """
 
     topic: str
@@ -118,7 +117,6 @@ class Block:
     original: Counts
     masked: Counts
     distortions: tuple[Distortion, ...]
-    styles: tuple[StyleCounts, ...] = ()
     unchanged: int = 0
 
 

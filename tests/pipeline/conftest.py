@@ -174,7 +174,8 @@ class Bench:
         label = compile_path(given["label"]) if "label" in given else None
         first = Place(compile_path(path), label, _paths(given.get("copies", [])))
         places = (first, *map(Place, _paths(given.get("also", []))))
-        return AttributePlan(name=name, places=places, concepts=concepts, missing=given.get("missing", "reject"))
+        policies = {key: given[key] for key in ("style", "missing") if key in given}
+        return AttributePlan(name=name, places=places, concepts=concepts, **policies)
 
 
 def field_policy(unlisted: str, transforms: Mapping[str, FieldTransform] | None = None, **lists: Any) -> FieldPolicy:

@@ -99,7 +99,7 @@ class CalibrationBench:
 
 
 def sample(codes: list[int]) -> SampleCounts:
-    return SampleCounts(counts(codes), Counter(), ((), ()), {}, {}, {})
+    return SampleCounts(counts(codes), Counter(), {}, {}, {})
 
 
 def counts(codes: list[int]) -> Counts:

@@ -30,7 +30,6 @@ from stream_masker.pipeline.plan import AttributePlan, Plan
 from stream_masker.pipeline.reasons import RecordRejectedError, RejectionCause, causes_text
 from stream_masker.pipeline.records import TALLIES, Inputs, Rejected, Result, tallies
 from stream_masker.pipeline.risk import assess_version, guess_chances
-from stream_masker.pipeline.style import learned_styles
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.build import build_risk_limits, mechanism_line
 from stream_masker.service.files.inputs import FileEvent
@@ -218,7 +217,7 @@ class FileMasking:
     def snapshot(self, events: Iterable[FileEvent]) -> StatisticsMessage:
         """Compute the statistics of the last ``calibration.window_records`` events. Raises like ``compute``."""
         counted, totals = self.count(deque(events, self._configuration.calibration.window_records))
-        statistics, taxonomies = self.compute(counted, totals), self._masking.taxonomies
+        statistics = self.compute(counted, totals)
         return StatisticsMessage(
             version=1,
             configuration=self._configuration.hash,
@@ -227,7 +226,6 @@ class FileMasking:
             blocks=None,
             baseline=1,
             snapshot=self._mechanism.snapshot_of(statistics),
-            styles=learned_styles(taxonomies, counted.styles, {}),
         )
 
     def assessment(self, totals: FileTotals | None = None, *, compare: bool = True) -> Assessment:

@@ -29,7 +29,7 @@ from stream_masker.pipeline.formats import RecordFormat, Write, record_form
 from stream_masker.pipeline.paths import Document, Path, first_values
 from stream_masker.pipeline.plan import AttributePlan, Plan
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError
-from stream_masker.pipeline.records import Inputs, Rejected
+from stream_masker.pipeline.records import Inputs, Rejected, Tally
 from stream_masker.pipeline.style import written_code
 from stream_masker.pipeline.transforms import Cache, Pseudonyms, key_text, least_number
 from stream_masker.pipeline.walk import Branch, Slots, Walk
@@ -175,9 +175,8 @@ class RecordPart:
     are neither decoded nor rejected.
 
     indices: (k,) int64, ascending: the records that can be masked; batch: their codes; keys: their noise keys, empty if
-    the plan has none; rejected: the rejections, by index; emptied, suppressed, generalized: see
-    ``records.TALLIES``; documents: the k documents, each with what writes it; codes: of each attribute, with the places
-    to write them to.
+    the plan has none; rejected: the rejections, by offset; documents: the k documents, each with what writes
+    it; codes: of each attribute, with the places to write them to.
 
     ``Codec.write`` sets masked, the batch after masking, and values: the n values to write, None for tombstones and
     records that are not masked.
@@ -187,9 +186,7 @@ class RecordPart:
     batch: Batch
     keys: Sequence[bytes]
     rejected: Mapping[int, Rejected]
-    emptied: Mapping[str, int]
-    suppressed: Mapping[str, int]
-    generalized: Mapping[str, int]
+    tally: Tally
     documents: Sequence[tuple[Document, Write]]
     codes: Sequence[MaskedCodes]
     masked: MaskedBatch = field(init=False)
@@ -215,7 +212,7 @@ class Codec:
         known: the rejections of records that must not be read, by offset. Raises FormatUnavailableError.
         """
         offsets = records.offsets
-        rejected = {k: known[offset] for k, offset in enumerate(offsets) if offset in known} if known else {}
+        rejected = {offset: known[offset] for offset in offsets if offset in known} if known else {}
         if self._format is not None:
             self._format.prepare(value for value in records.values if value is not None)
         indices, opened = self._opened(records, rejected)
@@ -233,8 +230,11 @@ class Codec:
         good = np.ones(len(documents), np.bool_)
         good[list(walk.refused)] = False
         codes = {name: codes_of(good) for name, codes_of in read.items()}
+        for name, one in codes.items():
+            walk.tally.update({("suppressed", name): one.suppressed, ("generalized", name): one.generalized})
         for number, (reason, path) in walk.refused.items():
-            rejected[indices[number]] = Rejected(offsets[indices[number]], reason.value, path)
+            offset = offsets[indices[number]]
+            rejected[offset] = Rejected(offset, reason.value, path)
         keys = list(compress(keys, good))
         units = None if unit is None else np.array(read_keys[unit], object)[good]
         batch = Batch(
@@ -249,9 +249,7 @@ class Codec:
             batch=batch,
             keys=keys,
             rejected=dict(sorted(rejected.items())),
-            emptied=walk.emptied,
-            suppressed={name: one.suppressed for name, one in codes.items()},
-            generalized={name: one.generalized for name, one in codes.items()},
+            tally=walk.tally,
             documents=list(compress(opened, good)),
             codes=list(codes.values()),
         )
@@ -259,14 +257,14 @@ class Codec:
     def _opened(self, records: Inputs, rejected: dict[int, Rejected]) -> tuple[list[int], list[tuple[Document, Write]]]:
         """Return the indices of records and their documents, each with what writes it. Others are rejected."""
         indices, opened = [], []
-        for index, value in enumerate(records.values):
-            if value is None or index in rejected:
+        for index, (offset, value) in enumerate(zip(records.offsets, records.values, strict=True)):
+            if value is None or offset in rejected:
                 continue
             try:
                 opened.append(self._open(value))
                 indices.append(index)
             except RecordRejectedError as error:
-                rejected[index] = Rejected(records.offsets[index], error.reason.value, error.field)
+                rejected[offset] = Rejected(offset, error.reason.value, error.field)
         return indices, opened
 
     def _contexts(self, documents: Sequence[Document]) -> Int64Array | None:

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import accumulate, chain, islice, pairwise
 from typing import Final, TypeAlias
@@ -24,7 +23,7 @@ from stream_masker.errors import ParameterError, StatisticsError, StreamMaskerEr
 from stream_masker.pipeline.codec import DOCUMENTS, Codec, RecordPart
 from stream_masker.pipeline.formats import KEY_FIELD, FormatUnavailableError, MessageKeys, RecordFormat
 from stream_masker.pipeline.plan import Plan
-from stream_masker.pipeline.reasons import Reason, RejectionCause
+from stream_masker.pipeline.reasons import Reason
 from stream_masker.pipeline.records import (
     GROUP_HEADER,
     Block,
@@ -32,9 +31,7 @@ from stream_masker.pipeline.records import (
     Inputs,
     Rejected,
     Result,
-    rejections,
     stamp,
-    tallies,
 )
 from stream_masker.pipeline.transforms import Pseudonyms
 
@@ -61,27 +58,6 @@ class GroupTooSmallError(StreamMaskerError):
     def __init__(self, lacking: int) -> None:
         super().__init__(f"the group has too few records that can be masked: it needs at least {lacking} more")
         self.lacking = lacking
-
-
-@dataclass(frozen=True, slots=True)
-class SampleCounts:
-    """The counts of a sample.
-
-    causes: the number of records that are not counted, by reason and configured path; the rest: see
-    ``records.TALLIES``.
-    """
-
-    counts: Counts
-    causes: Counter[RejectionCause]
-    emptied: Mapping[str, int]
-    suppressed: Mapping[str, int]
-    generalized: Mapping[str, int]
-
-    @classmethod
-    def joined(cls, parts: Sequence[SampleCounts]) -> SampleCounts:
-        """Join the counts of all parts, at least one."""
-        causes = sum((part.causes for part in parts), Counter[RejectionCause]())
-        return cls(merge(part.counts for part in parts), causes, **tallies(parts))
 
 
 class RecordMasker:
@@ -153,32 +129,20 @@ class RecordMasker:
             keys=keys,
             headers=self._headers(records, statistics_version),
             timestamps=records.timestamps,
-            rejected=rejections(parts, [len(part.values) for part in parts]),
+            rejected=dict(chain.from_iterable(part.rejected.items() for part in parts)),
             blocks=list(self._blocks(topic, partition, records, parts)) if size else [],
-            **tallies(parts),
+            tally=sum((part.tally for part in parts), Counter()),
         )
 
-    def count(self, values: Iterable[bytes | None]) -> SampleCounts:
-        """Return the counts of records' values, for a first calibration; tombstones are not counted.
+    def count(self, parts: Iterable[RecordPart]) -> Counts:
+        """Return the counts of records that are read, at least one part, for a first calibration."""
+        return merge(count_batch(part.batch, self._sizes) for part in parts)
+
+    def read(self, values: Iterable[bytes | None]) -> Iterator[RecordPart]:
+        """Yield what is read of records' values, at most ``BLOCK_RECORDS`` at a time; at least once.
 
         Records are rejected for the same reasons as by ``mask``.
         """
-        parts = [
-            SampleCounts(
-                count_batch(part.batch, self._sizes),
-                Counter((reason, field) for _, reason, field in part.rejected.values()),
-                **tallies([part]),
-            )
-            for part in self._read(values)
-        ]
-        return SampleCounts.joined(parts)
-
-    def encode(self, values: Iterable[bytes | None]) -> Iterator[Batch]:
-        """Yield the codes of the records that ``count`` counts, as batches of positions."""
-        return (part.batch for part in self._read(values))
-
-    def _read(self, values: Iterable[bytes | None]) -> Iterator[RecordPart]:
-        """Yield what is read of values, at most ``BLOCK_RECORDS`` at a time; at least once."""
         rest, size = iter(values), BLOCK_RECORDS
         while size == BLOCK_RECORDS:
             some = list(islice(rest, BLOCK_RECORDS))

@@ -9,6 +9,7 @@ import numpy as np
 import orjson
 import pytest
 from support.input_records import InputRecord, inputs
+from support.results import outcomes
 
 from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch
 from stream_masker.core.ontology import ConceptMap, Ontology
@@ -151,7 +152,7 @@ class Bench:
 
     def mask(self, *values: Any, **record: Any) -> list[Any]:
         """Mask values and return the outcomes. Bytes stay as they are, None is a tombstone, others become JSON."""
-        return self.result([self.record(100 + i, value, **record) for i, value in enumerate(values)]).outcomes
+        return outcomes(self.result([self.record(100 + i, value, **record) for i, value in enumerate(values)]))
 
     def record(self, offset: int, value: Any, **record: Any) -> InputRecord:
         return InputRecord(offset, _bytes(value), **record)

@@ -146,9 +146,9 @@ def _tried(data: dict[str, Any], events: Sequence[FileEvent], coded: Collection[
         while _is_adapted(data["attributes"], _masking(data).count(with_codes)[1].rejected):
             continue
         masking = _masking(data)
-        counted, totals = masking.count(events)
+        counts, totals = masking.count(events)
         data["calibration"] = {"min_records": min(max(1, totals.masked), DEFAULT_MIN_RECORDS)}
-        masking.compute(counted, totals)
+        masking.compute(counts, totals)
     except ConfigurationError as refused:
         return f"CHECK: this proposal cannot be used as it is: {' '.join(str(refused).split())}"
     except StatisticsError as error:

@@ -19,7 +19,6 @@ from stream_masker.core.context import Context
 from stream_masker.pipeline.messages import encode_block, encode_rejection, encode_statistics
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.pipeline.records import Rejected, stamp
-from stream_masker.pipeline.style import Style
 from stream_masker.service.calibrator.bootstrap import build_components
 from stream_masker.service.configuration import configuration_schema, load_configuration
 
@@ -70,18 +69,16 @@ def messages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[bytes]]
         bench.deliver(number, block(10 * number))
         bench.advance(1_000.0 * number)
     first = bench.messages[0]
-    styles = {"one": Style.DOTLESS, "two": Style.LABEL}
     model = {"statistics": {**first.snapshot["statistics"], "model": {"values": "eJwDAAAAAAE="}}}
-    of_a_file = replace(first, blocks=None, source="file", styles=styles, snapshot={**first.snapshot, **model})
+    of_a_file = replace(first, blocks=None, source="file", snapshot={**first.snapshot, **model})
     contextual = replace(one, original=replace(one.original, contexts={1: one.original}))
-    styled = replace(array_block(5, [0, 3, 1]), styles=((9, 1), ()))
     return {
         "rejection": [
             encode_rejection(Rejected(3, "unknown_code", "a.b"), topic="discharges", partition=0),
             encode_rejection(Rejected(3, "not_json"), topic="discharges", partition=0),
         ],
         "calibration-block": [
-            encode_block(styled, taxonomies),
+            encode_block(array_block(5, [0, 3, 1]), taxonomies),
             encode_block(contextual, taxonomies, Context.of({"sex": ["f", "m"]})),
         ],
         "statistics": [*map(encode_statistics, (*bench.messages, of_a_file))],

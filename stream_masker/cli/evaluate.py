@@ -105,7 +105,7 @@ def read_dataset(configuration: Configuration, source: str, records: int) -> Dat
     masking = Masking(configuration, format_of=file_format)
     with open_events(source, configuration.csv, configuration.records) as file:
         events = [event.value for event in file.events]
-    whole = joined(list(masking.masker.encode(events)))
+    whole = joined([part.batch for part in masking.masker.read(events)])
     if not whole.size:
         raise ServiceError(f"{Path(source).name} has no event that can be masked: see `stream-masker mask` for reasons")
     if left_out := len(events) - whole.size:

@@ -29,8 +29,8 @@ from stream_masker.pipeline.formats import RecordFormat, Write, record_form
 from stream_masker.pipeline.paths import Document, Path, first_values
 from stream_masker.pipeline.plan import AttributePlan, Plan
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError
-from stream_masker.pipeline.records import Inputs, Rejected
-from stream_masker.pipeline.style import STYLE_BITS, Style, StyleCounts, count_styles, styles_of, written_code
+from stream_masker.pipeline.records import Inputs, Rejected, Tally
+from stream_masker.pipeline.style import written_code
 from stream_masker.pipeline.transforms import Cache, Pseudonyms, key_text, least_number
 from stream_masker.pipeline.walk import Branch, Slots, Walk
 
@@ -40,10 +40,7 @@ of fewer, each record has a larger share in what is done once a batch."""
 
 NO_CODE, SUPPRESSED, NOT_A_CODE, EMPTY, UNKNOWN_CODE, MISSING = range(-1, -7, -1)
 _REASONS: Final = (Reason.MISSING, Reason.UNKNOWN_CODE, Reason.EMPTY, Reason.NOT_A_CODE)
-SHIFT: Final = STYLE_BITS + 1
-BY_PREFIX: Final = 1 << STYLE_BITS
-"""The value of a code is ``position << SHIFT | BY_PREFIX | styles``: BY_PREFIX if only a prefix of it is known,
-``styles`` those of its text (``pipeline.style``); or one of the negative numbers above."""
+"""The value of a code is ``2 * position``, and 1 more if only a prefix of it is known; or one of these numbers."""
 
 
 Found: TypeAlias = tuple[int, Path, Slots]
@@ -57,8 +54,8 @@ Fill: TypeAlias = tuple[Slots, Int64Array, Cache]
 class MaskedCodes:
     """The codes of an attribute in the records that can be masked.
 
-    column, styles: of these codes; suppressed: how many unknown codes are not among them; generalized: of how many
-    only a prefix is known.
+    column: of these codes; suppressed: how many unknown codes are not among them; generalized: of how many only a
+    prefix is known.
     """
 
     def __init__(
@@ -69,16 +66,15 @@ class MaskedCodes:
         self._fills, self._size = fills, len(codes)
         self._present = np.flatnonzero((codes >= 0) & good[owners])
         values, records = codes[self._present], owners[self._present]
-        positions = (values >> SHIFT).astype(np.int32)
+        positions = (values >> 1).astype(np.int32)
         if is_array:
             self.column = Column(positions, offsets_from_lengths(np.bincount(records, minlength=len(good))[good]))
         else:
             column = np.full(len(good), ABSENT, np.int32)
             column[records] = positions
             self.column = Column(column[good])
-        self.styles = count_styles(values & (BY_PREFIX - 1))
         self.suppressed = int(np.count_nonzero(codes[good[owners]] == SUPPRESSED))
-        self.generalized = int(np.count_nonzero(values & BY_PREFIX))
+        self.generalized = int(np.count_nonzero(values & 1))
 
     def write(self, masked: Column) -> None:
         """Write the masked codes, their labels and copies."""
@@ -99,14 +95,9 @@ class Attribute:
         self._lists = [path.around for _, path in self._elements if plan.is_array]
         self._codes, self._labels = [place.path for place in plan.places], {place.label for place in plan.places}
         self._values = Cache(self._value)
-        labels = plan.concepts.taxonomy.labels
+        concepts, labels = plan.concepts, plan.concepts.taxonomy.labels
         self._label_texts = Cache(lambda position: None if position == ABSENT else labels[position] or None)
-        self.set_style(Style.ID)
-
-    def set_style(self, style: Style) -> None:
-        """Set the style in which codes are written from now on."""
-        concepts = self.plan.concepts
-        self._texts = Cache(lambda position: None if position == ABSENT else written_code(concepts, style, position))
+        self._texts = Cache(lambda code: None if code == ABSENT else written_code(concepts, plan.style, code))
 
     def read(self, walk: Walk, records: int) -> Callable[[BoolArray], MaskedCodes]:
         """Return the codes of a batch, as soon as it is known which records can be masked. Those that lack a code, or
@@ -155,8 +146,7 @@ class Attribute:
         match = concepts.find(text)
         if match.position == UNKNOWN:
             return SUPPRESSED if concepts.unknown == "suppress" else UNKNOWN_CODE
-        styles = styles_of(concepts, text, match)
-        return match.position << SHIFT | (BY_PREFIX if match.how == "ancestor" else 0) | styles
+        return 2 * match.position + (match.how == "ancestor")
 
 
 def _numbered(parts: Sequence[Found], places: int) -> tuple[list[Int64Array], Int64Array]:
@@ -185,9 +175,8 @@ class RecordPart:
     are neither decoded nor rejected.
 
     indices: (k,) int64, ascending: the records that can be masked; batch: their codes; keys: their noise keys, empty if
-    the plan has none; rejected: the rejections, by index; styles: for each attribute the styles of the texts in
-    ``batch``; emptied, suppressed, generalized: see ``records.TALLIES``; documents: the k documents, each with what
-    writes it; codes: of each attribute, with the places to write them to.
+    the plan has none; rejected: the rejections, by offset; documents: the k documents, each with what writes
+    it; codes: of each attribute, with the places to write them to.
 
     ``Codec.write`` sets masked, the batch after masking, and values: the n values to write, None for tombstones and
     records that are not masked.
@@ -197,10 +186,7 @@ class RecordPart:
     batch: Batch
     keys: Sequence[bytes]
     rejected: Mapping[int, Rejected]
-    styles: Sequence[StyleCounts]
-    emptied: Mapping[str, int]
-    suppressed: Mapping[str, int]
-    generalized: Mapping[str, int]
+    tally: Tally
     documents: Sequence[tuple[Document, Write]]
     codes: Sequence[MaskedCodes]
     masked: MaskedBatch = field(init=False)
@@ -220,18 +206,13 @@ class Codec:
         self._attributes = [Attribute(attribute) for attribute in plan.attributes]
         self._keys = set(plan.keys)
 
-    def set_styles(self, styles: Sequence[Style]) -> None:
-        """Set the styles in which the attributes' codes are written from now on; at first those of the ontologies."""
-        for attribute, style in zip(self._attributes, styles, strict=True):
-            attribute.set_style(style)
-
     def read(self, records: Inputs, known: Mapping[int, Rejected] | None = None) -> RecordPart:
         """Read records. An error in a record rejects that record only.
 
         known: the rejections of records that must not be read, by offset. Raises FormatUnavailableError.
         """
         offsets = records.offsets
-        rejected = {k: known[offset] for k, offset in enumerate(offsets) if offset in known} if known else {}
+        rejected = {offset: known[offset] for offset in offsets if offset in known} if known else {}
         if self._format is not None:
             self._format.prepare(value for value in records.values if value is not None)
         indices, opened = self._opened(records, rejected)
@@ -249,8 +230,11 @@ class Codec:
         good = np.ones(len(documents), np.bool_)
         good[list(walk.refused)] = False
         codes = {name: codes_of(good) for name, codes_of in read.items()}
+        for name, one in codes.items():
+            walk.tally.update({("suppressed", name): one.suppressed, ("generalized", name): one.generalized})
         for number, (reason, path) in walk.refused.items():
-            rejected[indices[number]] = Rejected(offsets[indices[number]], reason.value, path)
+            offset = offsets[indices[number]]
+            rejected[offset] = Rejected(offset, reason.value, path)
         keys = list(compress(keys, good))
         units = None if unit is None else np.array(read_keys[unit], object)[good]
         batch = Batch(
@@ -265,10 +249,7 @@ class Codec:
             batch=batch,
             keys=keys,
             rejected=dict(sorted(rejected.items())),
-            styles=[one.styles for one in codes.values()],
-            emptied=walk.emptied,
-            suppressed={name: one.suppressed for name, one in codes.items()},
-            generalized={name: one.generalized for name, one in codes.items()},
+            tally=walk.tally,
             documents=list(compress(opened, good)),
             codes=list(codes.values()),
         )
@@ -276,14 +257,14 @@ class Codec:
     def _opened(self, records: Inputs, rejected: dict[int, Rejected]) -> tuple[list[int], list[tuple[Document, Write]]]:
         """Return the indices of records and their documents, each with what writes it. Others are rejected."""
         indices, opened = [], []
-        for index, value in enumerate(records.values):
-            if value is None or index in rejected:
+        for index, (offset, value) in enumerate(zip(records.offsets, records.values, strict=True)):
+            if value is None or offset in rejected:
                 continue
             try:
                 opened.append(self._open(value))
                 indices.append(index)
             except RecordRejectedError as error:
-                rejected[index] = Rejected(records.offsets[index], error.reason.value, error.field)
+                rejected[offset] = Rejected(offset, error.reason.value, error.field)
         return indices, opened
 
     def _contexts(self, documents: Sequence[Document]) -> Int64Array | None:

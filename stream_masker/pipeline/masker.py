@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import accumulate, chain, islice, pairwise
 from typing import Final, TypeAlias
@@ -24,7 +23,7 @@ from stream_masker.errors import ParameterError, StatisticsError, StreamMaskerEr
 from stream_masker.pipeline.codec import DOCUMENTS, Codec, RecordPart
 from stream_masker.pipeline.formats import KEY_FIELD, FormatUnavailableError, MessageKeys, RecordFormat
 from stream_masker.pipeline.plan import Plan
-from stream_masker.pipeline.reasons import Reason, RejectionCause
+from stream_masker.pipeline.reasons import Reason
 from stream_masker.pipeline.records import (
     GROUP_HEADER,
     Block,
@@ -32,11 +31,8 @@ from stream_masker.pipeline.records import (
     Inputs,
     Rejected,
     Result,
-    rejections,
     stamp,
-    tallies,
 )
-from stream_masker.pipeline.style import Style, StyleCounts, add_styles
 from stream_masker.pipeline.transforms import Pseudonyms
 
 BLOCK_RECORDS: Final = 5_000
@@ -64,32 +60,8 @@ class GroupTooSmallError(StreamMaskerError):
         self.lacking = lacking
 
 
-@dataclass(frozen=True, slots=True)
-class SampleCounts:
-    """The counts of a sample.
-
-    causes: the number of records that are not counted, by reason and configured path; styles: those of the codes of
-    each attribute; the rest: see ``records.TALLIES``.
-    """
-
-    counts: Counts
-    causes: Counter[RejectionCause]
-    styles: Sequence[StyleCounts]
-    emptied: Mapping[str, int]
-    suppressed: Mapping[str, int]
-    generalized: Mapping[str, int]
-
-    @classmethod
-    def joined(cls, parts: Sequence[SampleCounts]) -> SampleCounts:
-        """Join the counts of all parts, at least one."""
-        causes = sum((part.causes for part in parts), Counter[RejectionCause]())
-        styles = add_styles(part.styles for part in parts)
-        return cls(merge(part.counts for part in parts), causes, styles, **tallies(parts))
-
-
 class RecordMasker:
-    """Masks records by a plan and a mechanism. Its only state are the styles, which a statistics version brings: equal
-    input gives equal output.
+    """Masks records by a plan and a mechanism. It has no state of its own: equal input gives equal output.
 
     It fails closed: a record is rejected unless all its attributes can be read and replaced. A rejection names a
     reason and the configured path, never a value. No record affects the outcome of another one.
@@ -116,13 +88,6 @@ class RecordMasker:
         pseudonyms = Pseudonyms(self._secret)
         self._codec = Codec(plan, pseudonyms, record_format)
         self._keys = MessageKeys(plan.key, record_format, pseudonyms)
-
-    def set_styles(self, learned: Mapping[str, Style]) -> None:
-        """Set the learned styles of a statistics version, by attribute; at first there are none.
-
-        An attribute without a style is written as its ontology's ids.
-        """
-        self._codec.set_styles([learned.get(attribute.name, Style.ID) for attribute in self._plan.attributes])
 
     @property
     def needs_group(self) -> bool:
@@ -164,33 +129,20 @@ class RecordMasker:
             keys=keys,
             headers=self._headers(records, statistics_version),
             timestamps=records.timestamps,
-            rejected=rejections(parts, [len(part.values) for part in parts]),
+            rejected=dict(chain.from_iterable(part.rejected.items() for part in parts)),
             blocks=list(self._blocks(topic, partition, records, parts)) if size else [],
-            **tallies(parts),
+            tally=sum((part.tally for part in parts), Counter()),
         )
 
-    def count(self, values: Iterable[bytes | None]) -> SampleCounts:
-        """Return the counts of records' values, for a first calibration; tombstones are not counted.
+    def count(self, parts: Iterable[RecordPart]) -> Counts:
+        """Return the counts of records that are read, at least one part, for a first calibration."""
+        return merge(count_batch(part.batch, self._sizes) for part in parts)
+
+    def read(self, values: Iterable[bytes | None]) -> Iterator[RecordPart]:
+        """Yield what is read of records' values, at most ``BLOCK_RECORDS`` at a time; at least once.
 
         Records are rejected for the same reasons as by ``mask``.
         """
-        parts = [
-            SampleCounts(
-                count_batch(part.batch, self._sizes),
-                Counter((reason, field) for _, reason, field in part.rejected.values()),
-                part.styles,
-                **tallies([part]),
-            )
-            for part in self._read(values)
-        ]
-        return SampleCounts.joined(parts)
-
-    def encode(self, values: Iterable[bytes | None]) -> Iterator[Batch]:
-        """Yield the codes of the records that ``count`` counts, as batches of positions."""
-        return (part.batch for part in self._read(values))
-
-    def _read(self, values: Iterable[bytes | None]) -> Iterator[RecordPart]:
-        """Yield what is read of values, at most ``BLOCK_RECORDS`` at a time; at least once."""
         rest, size = iter(values), BLOCK_RECORDS
         while size == BLOCK_RECORDS:
             some = list(islice(rest, BLOCK_RECORDS))
@@ -200,18 +152,16 @@ class RecordMasker:
     def _blocks(self, topic: str, partition: int, records: Inputs, parts: Sequence[RecordPart]) -> Iterator[Block]:
         """Yield the blocks of the parts that ``records`` were masked in, usually one.
 
-        Distortions and styles are known only for whole parts: those of all are in the first block, which leaves their
-        sums correct.
+        Distortions are known only for whole parts: those of all are in the first block, which leaves their sum correct.
         """
         batch, attributes = joined([part.batch for part in parts]), range(len(self._sizes))
         masked = joined([Batch(part.batch.size, part.masked.columns) for part in parts])
         starts = accumulate((len(part.values) for part in parts), initial=0)
         indices = np.concatenate([part.indices + start for part, start in zip(parts, starts, strict=False)])
         distortions = [sum((part.masked.distortions[j] for part in parts), Distortion()) for j in attributes]
-        styles = add_styles(part.styles for part in parts)
         for start, end in _ranges(batch, len(records)):
             rows = np.arange(*np.searchsorted(indices, [start, end]))
-            before, after, has_sums = batch.take(rows), masked.take(rows), start == 0
+            before, after = batch.take(rows), masked.take(rows)
             yield Block(
                 topic=topic,
                 partition=partition,
@@ -220,9 +170,8 @@ class RecordMasker:
                 timestamp=max(records.timestamps[start:end]),
                 original=count_batch(before, self._sizes),
                 masked=count_batch(after, self._sizes),
-                distortions=tuple(distortions if has_sums else [Distortion() for _ in attributes]),
+                distortions=tuple(distortions if start == 0 else [Distortion() for _ in attributes]),
                 unchanged=int(np.count_nonzero(unchanged_records(before, after))),
-                styles=tuple(styles if has_sums else [() for _ in styles]),
             )
 
     def _headers(self, records: Inputs, version: int) -> list[list[Header]]:

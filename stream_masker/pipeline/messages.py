@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from typing import Any, Final, Literal, TypeAlias, cast
 
 import numpy as np
@@ -23,13 +23,15 @@ from stream_masker.core.statistics.counts import Counts, SparseCounts
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.errors import StatisticsError
 from stream_masker.pipeline.records import Block, Rejected
-from stream_masker.pipeline.style import Style
 
 Taxonomies: TypeAlias = Mapping[str, Taxonomy]
 JsonObject: TypeAlias = dict[str, Any]
 
 MESSAGE_FORMAT: Final = 1
-"""The format of all JSON messages of stream-masker. Readers refuse any other."""
+"""The format of rejections and drift reports."""
+
+SEALED_FORMAT: Final = 2
+"""The format of blocks and statistics versions. Readers refuse any other."""
 
 KEYED: Final = ("pairs", "events", "lacking")
 """The fields of ``Counts`` whose keys are tuples of attributes' numbers; as texts, these are separated by commas."""
@@ -74,7 +76,6 @@ def decode_block(raw: bytes, taxonomies: Taxonomies, context: Context = NO_CONTE
             _require(data.pop(name) == own, name)
         data["original"], data["masked"] = _read_counts(data["original"]), _read_counts(data["masked"])
         data["distortions"] = tuple(Distortion(**each) for each in data["distortions"])
-        data["styles"] = tuple(map(tuple, data["styles"]))
         return Block(**data)
 
 
@@ -106,10 +107,9 @@ class StatisticsMessage:
 
     configuration: the hash of the one that it was computed under; published: milliseconds since the epoch; blocks: the
     blocks that it was computed from, None for a bootstrap sample or a file; baseline: the version that drift is
-    measured against; snapshot: of the mechanism, for ``Mechanism.restore``; styles: the learned styles of attributes,
-    from which a reader's configured ones may differ; secret_id: of the masking secret that workers must have, None if
-    it is not known; guessed: the chance of the best guess of a code, by mechanism (``guess_chances``), None if it is
-    not known yet.
+    measured against; snapshot: of the mechanism, for ``Mechanism.restore``; secret_id: of the masking secret that
+    workers must have, None if it is not known; guessed: the chance of the best guess of a code, by mechanism
+    (``guess_chances``), None if it is not known yet.
     """
 
     version: int
@@ -119,7 +119,6 @@ class StatisticsMessage:
     blocks: BlockRange | None
     baseline: int
     snapshot: Mapping[str, Any]
-    styles: Mapping[str, Style] = field(default_factory=dict)
     secret_id: str | None = None
     guessed: Mapping[str, float] | None = None
 
@@ -154,7 +153,6 @@ def decode_statistics(raw: bytes) -> StatisticsMessage:
         data = _object(raw)
         _require(isinstance(data["version"], int) and isinstance(data["snapshot"], dict), "version or snapshot")
         data["blocks"] = None if data["blocks"] is None else BlockRange(**data["blocks"])
-        data["styles"] = {name: Style(style) for name, style in data["styles"].items()}
         return StatisticsMessage(**data)
 
 
@@ -172,13 +170,13 @@ def _fields(message: Any) -> JsonObject:
 def _dumps(message: Any, **changed: Any) -> bytes:
     """Return the fields of a message as JSON, and those that are changed or added."""
     option = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
-    return orjson.dumps({"format": MESSAGE_FORMAT, **_fields(message), **changed}, option=option)
+    return orjson.dumps({"format": SEALED_FORMAT, **_fields(message), **changed}, option=option)
 
 
 def _object(raw: bytes) -> JsonObject:
     """Return the fields of a message of this format."""
     data = orjson.loads(raw)
-    _require(isinstance(data, dict) and data.pop("format", None) == MESSAGE_FORMAT, "format")
+    _require(isinstance(data, dict) and data.pop("format", None) == SEALED_FORMAT, "format")
     return cast(JsonObject, data)
 
 

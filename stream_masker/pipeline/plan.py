@@ -12,6 +12,7 @@ from stream_masker.core.context import ContextAttribute
 from stream_masker.errors import ConfigurationError
 from stream_masker.pipeline.paths import FilterStep, Path
 from stream_masker.pipeline.records import OWN_HEADERS
+from stream_masker.pipeline.style import Style
 from stream_masker.pipeline.transforms import FieldTransform
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class AttributePlan:
 
     places: of an array, all places of its codes. Of a scalar, where its code may be: the first place that has one
     counts, and all places get its mask.
-    concepts: finds the concept of a code, and has the policy for unknown codes.
+    concepts: finds the concept of a code, and has the policy for unknown codes. style: in which codes are written.
     missing: the policy for a record, or an element of an array, without a code. ``reject``: the record is rejected;
     ``keep``: its labels and copies become null. Null counts as missing.
     """
@@ -57,6 +58,7 @@ class AttributePlan:
     name: str
     places: tuple[Place, ...]
     concepts: ConceptMap
+    style: Style = "id"
     missing: Missing = "reject"
 
     def __post_init__(self) -> None:

@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate, chain
+from itertools import chain
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from stream_masker.core.batch import Distortion
 from stream_masker.core.statistics.counts import Counts
-from stream_masker.pipeline.style import StyleCounts
 
 Header: TypeAlias = tuple[str, bytes | None]
 
@@ -37,20 +36,10 @@ def stamp(statistics_version: int, mechanism: str, configuration: str) -> list[H
 COLUMNS: Final = ("offsets", "values", "keys", "timestamps", "headers")
 """The columns of ``Inputs`` and ``Result``."""
 
-TALLIES: Final = ("emptied", "suppressed", "generalized")
-"""What is counted beside blocks: the number of values that a transform could not treat and removed, by configured path;
-of unknown codes that were removed, or masked as the concept of their prefix, by attribute."""
-
-
-def tallies(parts: Sequence[Any]) -> dict[str, Any]:
-    """Return the sum of each of ``TALLIES`` over parts that have them."""
-    return {name: sum((Counter(getattr(part, name)) for part in parts), Counter()) for name in TALLIES}
-
-
-def rejections(parts: Sequence[Any], sizes: Sequence[int]) -> dict[int, Rejected]:
-    """Return the rejections of consecutive parts of these sizes, by the index from the first record on."""
-    starts = accumulate(sizes, initial=0)
-    return {s + k: one for s, part in zip(starts, parts, strict=False) for k, one in part.rejected.items()}
+Tally: TypeAlias = Counter[tuple[str, str]]
+"""What is counted beside blocks: the number of values that a transform could not treat and removed, by ``("emptied",
+configured path)``; of unknown codes that were removed, by ``("suppressed", attribute)``, or masked as the concept of
+their prefix, by ``("generalized", attribute)``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,16 +64,6 @@ class Inputs:
         return Inputs(**{name: getattr(self, name)[start:end] for name in COLUMNS})
 
 
-class Masked(NamedTuple):
-    """A masked record. value: None for a tombstone."""
-
-    offset: int
-    value: bytes | None
-    key: bytes | None
-    headers: list[Header]
-    timestamp: int
-
-
 class Rejected(NamedTuple):
     """A record that cannot be masked: reason and place, never a value. field: the configured path of the cause."""
 
@@ -93,21 +72,13 @@ class Rejected(NamedTuple):
     field: str | None = None
 
 
-def rejected_part(rejected: Mapping[int, Rejected], start: int, end: int) -> dict[int, Rejected]:
-    """Return the rejections of the records ``start`` to ``end`` (exclusive), by their index from ``start`` on."""
-    return {index - start: one for index, one in rejected.items() if start <= index < end}
-
-
-RecordOutcome: TypeAlias = Masked | Rejected
-
-
 @dataclass(frozen=True, slots=True)
 class Block:
     """The counts of consecutive records of one partition. They do not show which value replaced which.
 
     original, masked: the counts before and after masking; distortions: one for each attribute; timestamp: of the latest
-    record, in milliseconds since the epoch; styles: those of the original codes of each attribute, empty if they were
-    not counted; unchanged: the number of counted records that have a value, none of which masking changed.
+    record, in milliseconds since the epoch; unchanged: the number of counted records that have a value, none of which
+    masking changed.
     """
 
     topic: str
@@ -118,7 +89,6 @@ class Block:
     original: Counts
     masked: Counts
     distortions: tuple[Distortion, ...]
-    styles: tuple[StyleCounts, ...] = ()
     unchanged: int = 0
 
 
@@ -126,8 +96,8 @@ class Block:
 class Result:
     """The outcomes of n records as columns, in the order of the input, and their counts as blocks.
 
-    rejected: by index; the other columns of rejected records have no meaning; values: None for a tombstone; headers:
-    records with equal headers may share one list, which must not be modified; the rest: see ``TALLIES``.
+    rejected: by offset; the other columns of rejected records have no meaning; values: None for a tombstone; headers:
+    records with equal headers may share one list, which must not be modified.
     """
 
     offsets: Sequence[int]
@@ -137,15 +107,7 @@ class Result:
     timestamps: Sequence[int]
     rejected: Mapping[int, Rejected]
     blocks: Sequence[Block]
-    emptied: Mapping[str, int] = field(default_factory=dict)
-    suppressed: Mapping[str, int] = field(default_factory=dict)
-    generalized: Mapping[str, int] = field(default_factory=dict)
-
-    @property
-    def outcomes(self) -> list[RecordOutcome]:
-        """One outcome for each record."""
-        masked = map(Masked, self.offsets, self.values, self.keys, map(list, self.headers), self.timestamps)
-        return [self.rejected.get(index, outcome) for index, outcome in enumerate(masked)]
+    tally: Tally = field(default_factory=Counter)
 
     @classmethod
     def joined(cls, parts: Sequence[Result]) -> Result:
@@ -155,9 +117,9 @@ class Result:
         columns: dict[str, Any] = {name: _all(getattr(part, name) for part in parts) for name in COLUMNS}
         return cls(
             **columns,
-            rejected=rejections(parts, [len(part.offsets) for part in parts]),
+            rejected=dict(chain.from_iterable(part.rejected.items() for part in parts)),
             blocks=_all(part.blocks for part in parts),
-            **tallies(parts),
+            tally=sum((part.tally for part in parts), Counter()),
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, TypeAlias
@@ -17,7 +17,6 @@ from stream_masker.core.statistics.drift import Drift, Utility, drift_between, u
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.pipeline.messages import MESSAGE_FORMAT, BlockRange, StatisticsMessage, StatisticsSource, Taxonomies
 from stream_masker.pipeline.risk import RiskLimits, VersionRisk, assess_version, best_guess, check_floor, guess_chances
-from stream_masker.pipeline.style import StyleCounts, learned_styles
 from stream_masker.pipeline.window import Window
 
 DataKind: TypeAlias = Literal["original", "masked"]
@@ -169,7 +168,7 @@ class VersionPlanner:
         """
         total = window.total
         original, masked = self._compute(total.original), self._masked(total.masked)
-        publish = self._publish(original, now, "blocks", total.styles, total.original, window.range)
+        publish = self._publish(original, now, "blocks", total.original, window.range)
         masking = dict(zip(self._mechanism.attributes, total.distortions, strict=True))
         publish = replace(
             publish,
@@ -190,12 +189,12 @@ class VersionPlanner:
         )
         return replace(publish, shown={**publish.shown, "masked": self.shown(masked)}, utility=kept)
 
-    def on_sample(self, counts: Counts, now: int, styles: Sequence[StyleCounts] = ()) -> Publish:
+    def on_sample(self, counts: Counts, now: int) -> Publish:
         """Return the first version, from a sample of the input. Raises StatisticsError as ``on_window`` does."""
-        return self._publish(self._compute(counts), now, "bootstrap", styles, counts)
+        return self._publish(self._compute(counts), now, "bootstrap", counts)
 
     def on_snapshot(self, snapshot: StatisticsMessage, now: int, *, baseline: bool = False) -> Publish:
-        """Return the next version, with the statistics, styles and chances of another message.
+        """Return the next version, with the statistics and chances of another message.
 
         It is one that was not published, or the latest version, which becomes one for the secret that workers must
         have. ``baseline``: whether drift is measured against it from now on. Raises StatisticsError for another
@@ -206,7 +205,7 @@ class VersionPlanner:
         statistics = replace(self._mechanism.statistics, version=self._next)
         publish = self._publish(statistics, now, snapshot.source, blocks=snapshot.blocks)
         since = self._next if baseline else publish.message.baseline
-        return replace(publish, message=replace(publish.message, baseline=since, styles=snapshot.styles))
+        return replace(publish, message=replace(publish.message, baseline=since))
 
     @property
     def secret_differs(self) -> bool:
@@ -267,11 +266,10 @@ class VersionPlanner:
         statistics: Statistics,
         now: int,
         source: StatisticsSource,
-        styles: Sequence[StyleCounts] = (),
         counts: Counts | None = None,
         blocks: BlockRange | None = None,
     ) -> Publish:
-        """Return a version; styles, counts: of its window, empty or None if they are not known."""
+        """Return a version; counts: of its window, None if they are not known."""
         history, latest = self.history, self.history.latest
         message = StatisticsMessage(
             version=statistics.version,
@@ -281,7 +279,6 @@ class VersionPlanner:
             blocks=blocks,
             baseline=statistics.version if history.baseline is None else history.baseline.version,
             snapshot=self._mechanism.snapshot_of(statistics),
-            styles=learned_styles(self._mechanism.attributes, styles, {} if latest is None else latest.styles),
             secret_id=self.subject.secret_id,
             guessed=self._guessed,
         )

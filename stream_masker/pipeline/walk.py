@@ -25,6 +25,7 @@ from stream_masker.core.arrays import Int64Array, ranges
 from stream_masker.pipeline.paths import Document, EachStep, FilterStep, IndexStep, NameStep, Path, Step, members
 from stream_masker.pipeline.plan import Action, Plan, policy
 from stream_masker.pipeline.reasons import Reason
+from stream_masker.pipeline.records import Tally
 from stream_masker.pipeline.transforms import DROPPED, FieldTransform, Pseudonyms
 
 
@@ -167,8 +168,8 @@ class Walk:
     """One walk, and what it finds.
 
     found: the places of values that masking replaces, and of what requires a code (``AttributePlan.required``), by
-    path; refused: the reasons why records cannot be masked, with the configured paths, by record; emptied: the number
-    of values that no transform could treat, by configured path.
+    path; refused: the reasons why records cannot be masked, with the configured paths, by record; tally: the
+    number of values that no transform could treat.
     """
 
     def __init__(self, plan: Plan, pseudonyms: Pseudonyms, keys: Mapping[Path, Sequence[bytes]]) -> None:
@@ -177,7 +178,7 @@ class Walk:
         self._pseudonyms, self._keys = pseudonyms, keys
         self.found: defaultdict[Path, list[Slots]] = defaultdict(list)
         self.refused: dict[int, tuple[Reason, str | None]] = {}
-        self.emptied: Counter[str] = Counter()
+        self.tally: Tally = Counter()
 
     def refuse(self, records: Iterable[int], reason: Reason, path: Path) -> None:
         """Refuse records; the first reason of each counts."""
@@ -208,7 +209,7 @@ class Walk:
         new = transform.of_values(slots.values, self._pseudonyms, keys)
         slots.fill(new)
         if DROPPED in new:
-            self.emptied[path.text] += new.count(DROPPED)
+            self.tally["emptied", path.text] += new.count(DROPPED)
             slots.where(value is DROPPED for value in new).drop()
 
     def _enter(self, slots: Slots, branch: Branch, action: Action) -> None:

@@ -17,7 +17,6 @@ from stream_masker.core.batch import Distortion
 from stream_masker.core.statistics.counts import merge
 from stream_masker.pipeline.messages import BlockRange
 from stream_masker.pipeline.records import Block
-from stream_masker.pipeline.style import add_styles
 
 GROUP_SHARE: Final = 0.01
 """A group of blocks is complete with this share of the window's records, or after this share of its age."""
@@ -37,7 +36,6 @@ def merge_blocks(blocks: Sequence[Block]) -> Block:
         masked=merge(block.masked for block in blocks),
         distortions=tuple(sum(column, Distortion()) for column in columns),
         unchanged=sum(block.unchanged for block in blocks),
-        styles=add_styles(block.styles for block in blocks),
     )
 
 

@@ -27,7 +27,7 @@ from stream_masker.pipeline.records import (
     GROUP_HEADER,
     MECHANISM_HEADER,
     VERSION_HEADER,
-    RecordOutcome,
+    Header,
     Rejected,
 )
 from stream_masker.pipeline.versions import shown
@@ -47,6 +47,9 @@ from stream_masker.service.worker.source import headers_of, to_inputs
 
 MARKERS = 20
 """Offsets that are read for each record that is shown: those of transactions' markers hold no record."""
+
+Written: TypeAlias = tuple[bytes | None, bytes | None, list[Header]]
+"""The value, key and headers of a masked record."""
 
 Entry: TypeAlias = dict[str, Any]
 """A masked record: partition, offset, the version and mechanism that its headers name, and as value its JSON or text,
@@ -152,8 +155,7 @@ class _Auditor:
             return False, f"{what}, which cannot be derived: {error}"
         if (given := self._configuration.hash) != configuration:
             return False, f"{what} and configuration {configuration}, but the given configuration is {given}"
-        written = message.value(), message.key(), list(headers_of(message))
-        matches = not isinstance(derived, Rejected) and (derived.value, derived.key, derived.headers) == written
+        matches = derived == (message.value(), message.key(), list(headers_of(message)))
         wrong = "" if matches else ", but the secret and the statistics give another mask"
         return matches, f"{what}{wrong}"
 
@@ -165,7 +167,7 @@ class _Auditor:
         messages = self._read(self._topics.input, partition=location.partition, start=first)
         return list(takewhile(lambda message: (message.offset() or 0) <= last, messages))
 
-    def _derive(self, location: RecordLocation, records: Sequence[Message], version: int) -> RecordOutcome:
+    def _derive(self, location: RecordLocation, records: Sequence[Message], version: int) -> Rejected | Written:
         """Return the record's outcome under a version, masked together with its group.
 
         Raises StatisticsError if the topic does not have the version, or the group does not contain the record.
@@ -177,10 +179,11 @@ class _Auditor:
         for record in records:
             headers_of(record)  # marks one whose headers cannot be read, as the worker's input does
         result = masker.mask(topic, location.partition, to_inputs(records, masker), statistics_version=version)
-        for outcome in result.outcomes:
-            if outcome.offset == location.offset:
-                return outcome
-        raise StatisticsError("the group that its headers name does not contain it")
+        if location.offset not in result.offsets:
+            raise StatisticsError("the group that its headers name does not contain it")
+        index = result.offsets.index(location.offset)
+        written = result.values[index], result.keys[index], result.headers[index]
+        return result.rejected.get(location.offset, written)
 
 
 def _text(header: bytes | None) -> str:

@@ -52,4 +52,3 @@ class Masking:
         """
         check_floor(message.statistics)
         self.mechanism.restore(message.snapshot)
-        self.masker.set_styles(message.styles)

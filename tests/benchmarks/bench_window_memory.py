@@ -79,7 +79,6 @@ def measured(rate: int, records: int) -> list[float]:
     full, window = resident(os.getpid()) / MB, log.window()
     assert window is not None
     assert window.total.original.records == window.total.masked.records == log.records
-    assert len(window.total.distortions) == len(window.total.styles)
     peak = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / MB
     return [len(window.blocks), log.records, before, full, peak]
 

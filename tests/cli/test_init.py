@@ -204,14 +204,19 @@ def test_codes_of_icd_9_are_recognised_and_the_file_that_is_needed_is_named(tmp_
     assert dropped["short"].startswith("0% of the values are concepts of icd10cm")
 
 
-def test_codes_of_digits_with_a_dot_are_codes_of_their_ontology(tmp_path):
+def test_codes_of_digits_are_codes_of_their_ontology_in_their_style(tmp_path):
     links = {**ICD9, **dict.fromkeys(ICD9.values(), "ICD9")}
     rows = ["concept,parent", "ICD9,", *map(",".join, links.items())]
     (tmp_path / "icd9.csv").write_text("\n".join(rows) + "\n")
     both = [*ICD9, *ICD]
     events = [{"pid": k % 40, "icd9": [*ICD9][k % 6], "both": both[k % 16], "number": 414.01} for k in range(200)]
+    for event in events:
+        event["plain"] = event["icd9"].replace(".", "")
     config, content = proposed(tmp_path, events, "--ontology", f"icd9={tmp_path / 'icd9.csv'}")
-    assert content["attributes"] == {"icd9": {"path": "icd9", "ontology": "icd9"}}
+    assert content["attributes"] == {
+        "icd9": {"path": "icd9", "ontology": "icd9"},
+        "plain": {"path": "plain", "ontology": "icd9", "style": "dotless"},
+    }
     assert "# dropped: number: " in config.read_text()
 
 

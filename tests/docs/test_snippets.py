@@ -7,11 +7,11 @@ import pytest
 import yaml
 from support.documentation import ROOT, blocks, configuration_text
 from support.input_records import InputRecord, inputs
+from support.results import Masked, outcomes
 from support.schemas import schema_validator
 from support.small_configuration import merged
 
 from stream_masker.pipeline.masker import RecordMasker
-from stream_masker.pipeline.records import Masked
 from stream_masker.service.configuration import parse_configuration
 from stream_masker.service.configuration.build import build_mechanism, build_plan
 
@@ -45,9 +45,9 @@ def test_every_example_is_masked_by_its_configuration(event):
     masker = RecordMasker(build_plan(configuration), mechanism, SECRET)
     others = [orjson.dumps(before).replace(b"I21.4", code) for code in (b"J18.9", b"S72.001A", b"C50.911")]
     others += [other.replace(code, b"O80") for other in others for code in (b"E11.9", b"E119")]
-    statistics = mechanism.compute(masker.count([orjson.dumps(before), *others]).counts, version=1)
+    statistics = mechanism.compute(masker.count(masker.read([orjson.dumps(before), *others])), version=1)
     mechanism.restore(mechanism.snapshot_of(statistics))
-    (outcome,) = masker.mask("t", 0, inputs([InputRecord(0, orjson.dumps(before))]), statistics_version=1).outcomes
+    (outcome,) = outcomes(masker.mask("t", 0, inputs([InputRecord(0, orjson.dumps(before))]), statistics_version=1))
     assert isinstance(outcome, Masked)
     assert [text for text in ORIGINALS if text in outcome.value.decode()] == []
     assert len(orjson.loads(outcome.value)) >= 3

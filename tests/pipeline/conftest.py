@@ -9,6 +9,7 @@ import numpy as np
 import orjson
 import pytest
 from support.input_records import InputRecord, inputs
+from support.results import outcomes
 
 from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch
 from stream_masker.core.ontology import ConceptMap, Ontology
@@ -151,7 +152,7 @@ class Bench:
 
     def mask(self, *values: Any, **record: Any) -> list[Any]:
         """Mask values and return the outcomes. Bytes stay as they are, None is a tombstone, others become JSON."""
-        return self.result([self.record(100 + i, value, **record) for i, value in enumerate(values)]).outcomes
+        return outcomes(self.result([self.record(100 + i, value, **record) for i, value in enumerate(values)]))
 
     def record(self, offset: int, value: Any, **record: Any) -> InputRecord:
         return InputRecord(offset, _bytes(value), **record)
@@ -174,7 +175,8 @@ class Bench:
         label = compile_path(given["label"]) if "label" in given else None
         first = Place(compile_path(path), label, _paths(given.get("copies", [])))
         places = (first, *map(Place, _paths(given.get("also", []))))
-        return AttributePlan(name=name, places=places, concepts=concepts, missing=given.get("missing", "reject"))
+        policies = {key: given[key] for key in ("style", "missing") if key in given}
+        return AttributePlan(name=name, places=places, concepts=concepts, **policies)
 
 
 def field_policy(unlisted: str, transforms: Mapping[str, FieldTransform] | None = None, **lists: Any) -> FieldPolicy:

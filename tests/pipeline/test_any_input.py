@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.documents import places, put
 from support.input_records import InputRecord
+from support.results import outcomes
 
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.pipeline.records import Rejected
@@ -66,12 +67,12 @@ VALUES = st.none() | st.binary(max_size=40) | CUT_OFF | (SPOILED | JSON).map(orj
 def test_each_record_has_one_outcome(full, values, key):
     between = [b for value in values for b in (value, orjson.dumps(GOOD))]
     records = [InputRecord(i, value, key, [("alpha", None)]) for i, value in enumerate(between)]
-    result = full.result(records)
-    assert [outcome.offset for outcome in result.outcomes] == list(range(len(records)))
-    for record, outcome in zip(records, result.outcomes, strict=True):
+    found = outcomes(full.result(records))
+    assert [outcome.offset for outcome in found] == list(range(len(records)))
+    for record, outcome in zip(records, found, strict=True):
         check(record, outcome)
-    good = [outcome.value for outcome in result.outcomes[1::2]]
-    assert good == [full.result([InputRecord(1, orjson.dumps(GOOD))]).outcomes[0].value] * len(good)
+    good = [outcome.value for outcome in found[1::2]]
+    assert good == [outcomes(full.result([InputRecord(1, orjson.dumps(GOOD))]))[0].value] * len(good)
 
 
 def check(record, outcome):

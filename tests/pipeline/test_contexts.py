@@ -62,9 +62,9 @@ def test_the_context_of_any_values_is_read(event: dict[str, Any], kept: int, in_
         (policy({"age": NumberBands(10, 90)}, keep=["sex"]), in_bands),
     ):
         masker = RecordMasker(plan_of(fields), transport(), SECRET)
-        (batch,) = masker.encode([orjson.dumps({**event, "code": "b1"})])
-        assert batch.context is not None
-        assert batch.context.tolist() == [expected]
+        (part,) = masker.read([orjson.dumps({**event, "code": "b1"})])
+        assert part.batch.context is not None
+        assert part.batch.context.tolist() == [expected]
 
 
 @pytest.mark.parametrize(
@@ -84,9 +84,9 @@ def test_a_context_of_several_or_of_masked_values_is_refused(path: str, said: st
 def test_a_field_that_is_not_released_tells_masks_nothing() -> None:
     for fields in (policy(), policy(drop=["sex"])):
         masker = RecordMasker(plan_of(fields), transport(), SECRET)
-        (batch,) = masker.encode([b'{"sex":"F","code":"b1"}', b'{"code":"b1"}'])
-        assert batch.context is not None
-        assert len({*batch.context.tolist()}) == 1
+        (part,) = masker.read([b'{"sex":"F","code":"b1"}', b'{"code":"b1"}'])
+        assert part.batch.context is not None
+        assert len({*part.batch.context.tolist()}) == 1
 
 
 def events(records: int) -> list[bytes]:
@@ -104,7 +104,8 @@ def events(records: int) -> list[bytes]:
 def test_records_are_masked_within_their_context_and_blocks_count_each() -> None:
     """No code of the other sex is written. Records without a listed sex share a law, and are not rejected."""
     values, plan, mechanism = events(2_000), plan_of(policy(keep=["sex", "age"])), transport()
-    counts = RecordMasker(plan, mechanism, SECRET).count(values).counts
+    masker = RecordMasker(plan, mechanism, SECRET)
+    counts = masker.count(masker.read(values))
     mechanism = mechanism.with_statistics(mechanism.compute(counts, version=1), counts)
     records = [InputRecord(offset, value) for offset, value in enumerate(values)]
     result = RecordMasker(plan, mechanism, SECRET).mask("t", 0, inputs(records), statistics_version=1)

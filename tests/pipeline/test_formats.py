@@ -5,6 +5,7 @@ from __future__ import annotations
 import orjson
 import pytest
 from support.input_records import InputRecord, inputs
+from support.results import outcomes
 
 from stream_masker.pipeline.formats import FormatUnavailableError, RecordFormat
 from stream_masker.pipeline.masker import GroupTooSmallError, RecordMasker
@@ -60,16 +61,16 @@ def test_each_record_is_encoded_as_it_was_decoded(bench):
 
 def test_a_record_in_another_format_is_rejected_and_its_neighbours_are_not(bench):
     values = [marked("I10"), b'{"code": "I10"}', b"", marked("no code"), b"x=[]", marked("I10")]
-    outcomes = formatted(bench).mask(*values)
-    reasons = [getattr(outcome, "reason", None) for outcome in outcomes]
+    found = formatted(bench).mask(*values)
+    reasons = [getattr(outcome, "reason", None) for outcome in found]
     assert reasons == [None, "not_in_format", "not_in_format", "unknown_code", "not_an_object", None]
-    assert [outcome.offset for outcome in outcomes] == list(range(100, 106))
+    assert [outcome.offset for outcome in found] == list(range(100, 106))
 
 
 def test_a_masked_record_that_does_not_fit_is_rejected_with_its_place_and_is_not_counted(bench):
     on_bench = formatted(bench, "E11.9")
     result = on_bench.result([InputRecord(7, marked("E11")), InputRecord(8, marked("I10")), InputRecord(9, None)])
-    fits, unfit, tombstone = result.outcomes
+    fits, unfit, tombstone = outcomes(result)
     assert fits.value == marked("E08-E13")
     assert unfit == (8, "schema_mismatch", "code")
     assert tombstone.value is None
@@ -79,16 +80,16 @@ def test_a_masked_record_that_does_not_fit_is_rejected_with_its_place_and_is_not
 
 
 def test_samples_are_decoded_too(bench):
-    counted = formatted(bench).masker.count([marked("I10"), b"no mark", None, marked("E11")])
-    assert counted.counts.records == 2
-    assert counted.causes == {("not_in_format", None): 1}
+    (part,) = formatted(bench).masker.read([marked("I10"), b"no mark", None, marked("E11")])
+    assert part.batch.size == 2
+    assert part.rejected == {1: (1, "not_in_format", None)}
 
 
 def test_a_group_is_masked_again_without_the_records_that_do_not_fit(bench):
     on_bench = formatted(bench, "E11.9", grouped=True)
-    outcomes = on_bench.mask(marked("I10"), *[marked("E11")] * 3)
+    found = on_bench.mask(marked("I10"), *[marked("E11")] * 3)
     assert on_bench.mechanism.sizes == [4, 3]
-    assert [getattr(outcome, "reason", None) for outcome in outcomes] == ["schema_mismatch", None, None, None]
+    assert [getattr(outcome, "reason", None) for outcome in found] == ["schema_mismatch", None, None, None]
 
 
 def test_a_group_that_becomes_too_small_is_held_or_rejected(bench):
@@ -96,7 +97,7 @@ def test_a_group_that_becomes_too_small_is_held_or_rejected(bench):
     records = [InputRecord(k, marked(code)) for k, code in enumerate(["I10", "E11", "E11"])]
     with pytest.raises(GroupTooSmallError):
         on_bench.masker.mask("t", 0, inputs([*records, records[0]]), statistics_version=1, hold=True)
-    reasons = [outcome.reason for outcome in on_bench.result([*records, records[0]]).outcomes]
+    reasons = [outcome.reason for outcome in outcomes(on_bench.result([*records, records[0]]))]
     assert sorted(reasons) == ["group_too_small"] * 2 + ["schema_mismatch"] * 2
 
 
@@ -104,7 +105,7 @@ def test_texts_in_a_key_are_replaced_by_their_pseudonyms(bench):
     keys = [b'k="p7"', b'k={"id": "p7", "none": null, "n": [5]}', None]
     records = [InputRecord(k, marked("I10"), key) for k, key in enumerate(keys)]
     of = Pseudonyms(SECRET).of_bytes
-    text, whole, none = (outcome.key for outcome in formatted(bench, key="pseudonymize").result(records).outcomes)
+    text, whole, none = (outcome.key for outcome in outcomes(formatted(bench, key="pseudonymize").result(records)))
     assert text == b"k=" + orjson.dumps(of(b"p7"))
     assert whole == b"k=" + orjson.dumps({"id": of(b"p7"), "none": None, "n": [of(b"5")]})
     assert none is None
@@ -112,14 +113,14 @@ def test_texts_in_a_key_are_replaced_by_their_pseudonyms(bench):
 
 @pytest.mark.parametrize("key", ["keep", "drop"])
 def test_other_treatments_do_not_decode_keys(bench, key):
-    (outcome,) = formatted(bench, key=key).result([InputRecord(0, marked("I10"), b"no mark")]).outcomes
+    (outcome,) = outcomes(formatted(bench, key=key).result([InputRecord(0, marked("I10"), b"no mark")]))
     assert outcome.key == (b"no mark" if key == "keep" else None)
 
 
 @pytest.mark.parametrize(("key", "reason"), [(b"no mark", "not_in_format"), (b"k=no json", "not_json")])
 def test_a_record_or_tombstone_with_a_malformed_key_is_rejected(bench, key, reason):
     records = [InputRecord(0, marked("I10"), key), InputRecord(1, None, key), InputRecord(2, marked("I10"), b'k="a"')]
-    first, second, third = formatted(bench, key="pseudonymize").result(records).outcomes
+    first, second, third = outcomes(formatted(bench, key="pseudonymize").result(records))
     assert first == (0, reason, "message.key")
     assert second == (1, reason, "message.key")
     assert third.value is not None
@@ -137,7 +138,7 @@ def test_an_unavailable_format_rejects_nothing(bench):
     masker = RecordMasker(made.plan, made.mechanism, SECRET, record_format=UnavailableFormat())
     for attempt in (
         lambda: masker.mask("t", 0, inputs(records), statistics_version=1),
-        lambda: masker.count([marked("I10")]),
+        lambda: [*masker.read([marked("I10")])],
     ):
         with pytest.raises(FormatUnavailableError):
             attempt()

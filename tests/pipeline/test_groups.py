@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 from support.input_records import inputs
+from support.results import outcomes
 
 from stream_masker.errors import ParameterError
 from stream_masker.pipeline.masker import BLOCK_RECORDS, GroupTooSmallError, RecordMasker
@@ -37,8 +38,8 @@ def hold(on_bench, *values):
     return on_bench.masker.mask("t", 0, inputs(records), statistics_version=1, hold=True)
 
 
-def reasons(outcomes):
-    return [getattr(outcome, "reason", None) for outcome in outcomes]
+def reasons(given):
+    return [getattr(outcome, "reason", None) for outcome in given]
 
 
 def test_any_number_of_records_is_one_group_that_headers_name_by_its_offsets(grouped):
@@ -46,7 +47,7 @@ def test_any_number_of_records_is_one_group_that_headers_name_by_its_offsets(gro
     result = hold(grouped, *[EVENT] * (size - 1), None)
     assert grouped.mechanism.sizes == [size - 1]
     assert sum(block.original.records for block in result.blocks) == size - 1
-    assert {dict(one.headers)["stream-masker-group"] for one in result.outcomes} == {b"100-%d" % (99 + size)}
+    assert {dict(one.headers)["stream-masker-group"] for one in outcomes(result)} == {b"100-%d" % (99 + size)}
 
 
 def test_a_group_that_is_too_small_is_held_or_rejected_and_its_tombstones_pass(grouped):
@@ -54,9 +55,9 @@ def test_a_group_that_is_too_small_is_held_or_rejected_and_its_tombstones_pass(g
     with pytest.raises(GroupTooSmallError) as raised:
         hold(grouped, *values)
     assert raised.value.lacking == 1
-    outcomes = grouped.mask(*values)
-    assert reasons(outcomes) == ["group_too_small", None, "not_json", "group_too_small"]
-    assert outcomes[1].value is None
+    found = grouped.mask(*values)
+    assert reasons(found) == ["group_too_small", None, "not_json", "group_too_small"]
+    assert found[1].value is None
     assert grouped.mechanism.sizes == []
     (block,) = grouped.result([grouped.record(k, EVENT) for k in range(2)]).blocks
     assert block.original.records == 0
@@ -64,7 +65,7 @@ def test_a_group_that_is_too_small_is_held_or_rejected_and_its_tombstones_pass(g
 
 @pytest.mark.parametrize("values", [[b"x", b"y"], [None], [None, b"x"], []])
 def test_a_group_without_records_to_mask_is_never_held(grouped, values):
-    assert len(hold(grouped, *values).outcomes) == len(values)
+    assert len(outcomes(hold(grouped, *values))) == len(values)
     assert grouped.mechanism.sizes == []
 
 
@@ -77,8 +78,8 @@ def test_too_little_data_makes_a_group_too_small(grouped):
 
 def test_a_mechanism_error_rejects_the_whole_group_without_retrying_records(grouped, caplog):
     grouped.mechanism.error = RuntimeError("E11.9")
-    outcomes = grouped.mask(*[EVENT] * 4, None, b"x")
-    assert reasons(outcomes) == ["internal_error"] * 4 + [None, "not_json"]
+    found = grouped.mask(*[EVENT] * 4, None, b"x")
+    assert reasons(found) == ["internal_error"] * 4 + [None, "not_json"]
     assert grouped.mechanism.sizes == [4]
     assert "offsets 100 to 105 failed (RuntimeError)" in caplog.text
     assert "E11.9" not in caplog.text

@@ -7,8 +7,7 @@ import json
 
 import pytest
 from support.data import data_file
-
-from stream_masker.pipeline.records import Masked
+from support.results import Masked
 
 with gzip.open(data_file("json-test-suite.json.gz"), "rt") as file:
     CASES = {name: text.encode("latin-1") for name, text in json.load(file).items()}

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 
 import numpy as np
 import orjson
 import pytest
 from support.input_records import InputRecord, inputs
+from support.results import Masked, outcomes
 
 from stream_masker.core.random import FieldKeys, PositionKeys
 from stream_masker.core.statistics.counts import count_batch, same_counts
 from stream_masker.errors import ParameterError, StatisticsError
 from stream_masker.pipeline import masker
 from stream_masker.pipeline.masker import RecordMasker
-from stream_masker.pipeline.records import Masked, Rejected
+from stream_masker.pipeline.records import Rejected
 from stream_masker.pipeline.transforms import Pseudonyms
 from stream_masker.pipeline.window import merge_blocks
 from tests.pipeline.conftest import SECRET
@@ -37,7 +39,7 @@ def test_outcomes_keep_order_offset_and_timestamp(bench):
         InputRecord(9, b'{"code":"nothing"}', timestamp=40),
         InputRecord(12, b'{"code": "I11.0"}', timestamp=30),
     ]
-    assert bench(CODE).result(records).outcomes == [
+    assert outcomes(bench(CODE).result(records)) == [
         Masked(5, b'{"code":"E11.9"}', None, STAMP, 50),
         Rejected(7, "not_json"),
         Masked(8, None, None, STAMP, 60),
@@ -111,11 +113,11 @@ def test_a_block_holds_at_most_5000_records(bench):
     records = [InputRecord(i, b'{"code":"I10"}' if i % 3 else b"") for i in range(11_000)]
     on_bench = bench(CODE)
     result = on_bench.result(records)
-    assert len(result.outcomes) == 11_000
+    assert len(outcomes(result)) == 11_000
     assert [(b.first_offset, b.last_offset) for b in result.blocks] == [(0, 3665), (3666, 7332), (7333, 10_999)]
     assert [b.original.records for b in result.blocks] == [2_444, 2_444, 2_445]
     split = [on_bench.result(records[i : i + 100]) for i in range(0, 11_000, 100)]
-    assert [o for part in split for o in part.outcomes] == result.outcomes
+    assert [o for part in split for o in outcomes(part)] == outcomes(result)
 
 
 def test_large_runs_are_split_without_changing_their_sums(bench, monkeypatch):
@@ -130,7 +132,7 @@ def test_large_runs_are_split_without_changing_their_sums(bench, monkeypatch):
     assert [b.timestamp for b in several] == [b.last_offset for b in several]
     merged = merge_blocks(several)
     assert (merged.first_offset, merged.last_offset, merged.timestamp) == (0, 51, 51)
-    assert (merged.distortions, merged.styles) == (whole.distortions, whole.styles)
+    assert merged.distortions == whole.distortions
     assert merged.unchanged == whole.unchanged == sum(value.get("a") == "E03" for value in values)
     assert all(map(same_counts, merged.masked.values, whole.masked.values))
     assert same_counts(merged.masked.pairs[0, 1], whole.masked.pairs[0, 1])
@@ -149,25 +151,30 @@ def test_counting_does_not_mask(bench):
     on_bench = bench(TWO, noise_key="patient")
     event, incomplete = b'{"a":"I10","b":["E11","E11.99"],"patient":7}', b'{"a":"I10","patient":7}'
     values = [event, None, b"", incomplete, b'{"a":"I10","b":["E11"]}'] * 4000
-    sample = on_bench.masker.count(iter(values))
-    causes = {("not_json", None), ("missing", "b[*]"), ("missing_noise_key", "patient")}
-    assert sample.causes == dict.fromkeys(causes, 4000)
-    assert (sample.counts.records, sample.suppressed, sample.generalized) == (4000, {}, {"b": 4000})
-    assert on_bench.texts_counted(sample.counts) == [{"I10": 8000}, {"E11": 4000, "E11.9": 4000}]
+    parts = [*on_bench.masker.read(iter(values))]
+    counts, causes = (
+        on_bench.masker.count(parts),
+        {("not_json", None), ("missing", "b[*]"), ("missing_noise_key", "patient")},
+    )
+    rejected = [(one.reason, one.field) for part in parts for one in part.rejected.values()]
+    assert Counter(rejected) == dict.fromkeys(causes, 4000)
+    assert counts.records == 4000
+    assert sum((part.tally for part in parts), Counter()) == {("generalized", "b"): 4000}
+    assert on_bench.texts_counted(counts) == [{"I10": 8000}, {"E11": 4000, "E11.9": 4000}]
     assert on_bench.mechanism.seen == []
-    empty = on_bench.masker.count([])
-    assert (empty.counts.records, empty.causes) == (0, {})
+    [empty] = on_bench.masker.read([])
+    assert (on_bench.masker.count([empty]).records, empty.rejected) == (0, {})
 
 
 def test_samples_and_blocks_have_the_number_of_different_noise_keys(bench):
     on_bench = bench(TWO, noise_key="patient")
     events = [{"a": "I10", "b": ["E11", "E03"], "patient": patient} for patient in (1, 1, 3)]
     values = [orjson.dumps(event) for event in (*events, *[{"a": "E11", "b": ["E03"], "patient": 1}] * 2)]
-    (encoded,) = on_bench.masker.encode(values)
+    (part,) = on_bench.masker.read(values)
     records = inputs([on_bench.record(number, value) for number, value in enumerate(values)])
     maskers = (RecordMasker(on_bench.plan, on_bench.mechanism, secret) for secret in (SECRET, b"x" * 16))
     block, other = (masker.mask("t", 0, records, statistics_version=1).blocks[0] for masker in maskers)
-    for counts in (on_bench.masker.count(values).counts, count_batch(encoded, [1 << 20, 1 << 20]), block.original):
+    for counts in (on_bench.masker.count([part]), count_batch(part.batch, [1 << 20, 1 << 20]), block.original):
         assert [column.units.tolist() for column in counts.values] == [[1, 2], [2, 2]]
         assert counts.pairs[0, 1].units.tolist() == [1, 2, 2]
     assert block.masked.values[0].key_bits is None
@@ -212,8 +219,8 @@ def test_an_error_rejects_only_the_affected_record(bench, caplog, monkeypatch, f
     faulty(on_bench, monkeypatch, fault)
     with caplog.at_level(logging.DEBUG):
         result = on_bench.result([on_bench.record(k, {"code": code}) for k, code in enumerate(["I10", "E03", "I11"])])
-    assert [getattr(o, "value", None) for o in result.outcomes] == [b'{"code":"E11.9"}', None, b'{"code":"E03"}']
-    assert result.outcomes[1] == Rejected(1, "internal_error")
+    assert [getattr(o, "value", None) for o in outcomes(result)] == [b'{"code":"E11.9"}', None, b'{"code":"E03"}']
+    assert outcomes(result)[1] == Rejected(1, "internal_error")
     (block,) = result.blocks
     assert (block.first_offset, block.last_offset) == (0, 2)
     assert (block.original.records, block.distortions[0].values) == (2, 2)

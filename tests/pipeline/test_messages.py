@@ -25,7 +25,6 @@ from stream_masker.pipeline.messages import (
     encode_statistics,
 )
 from stream_masker.pipeline.records import Block, Rejected
-from stream_masker.pipeline.style import Style
 
 TAU = Ontology.from_edges([(c, "a") for c in "bcdefg"]).taxonomy()
 TAXONOMIES = {"one": TAU, "two": TAU}
@@ -45,7 +44,6 @@ CONTEXTUAL = with_original(block(0), contexts={1: block(0).original})
 KINDS: dict[str, tuple[Block, dict[str, Any]]] = {
     "scalars": (replace(block(30), unchanged=2), {}),
     "arrays": (array_block(5, [0, 3, 1, 0, 7]), {}),
-    "styles": (replace(block(0), styles=((3,), ())), {}),
     "noise keys": (with_original(block(0), values=KEYED), {}),
     "contexts": (CONTEXTUAL, {"context": CONTEXT}),
     "no records": (block(0, []), {}),
@@ -83,7 +81,7 @@ BROKEN_BLOCKS: list[tuple[tuple[str | int, ...], object]] = [
 BROKEN_VERSIONS: list[tuple[tuple[str | int, ...], object]] = [
     (("version",), "another"),
     (("snapshot",), []),
-    (("styles",), {"one": {"dot": "x"}}),
+    (("styles",), {"one": "dotless"}),
     (("blocks",), {"first": 3}),
     (("source",), REMOVED),
 ]
@@ -113,7 +111,7 @@ def test_a_wrong_field_of_a_version_is_refused(place: tuple[str | int, ...], wro
         decode_statistics(broken(encode_statistics(VERSION), place, wrong))
 
 
-@pytest.mark.parametrize("raw", [b"", b"[]", b"null", b"\xff", b"{}", b'{"format": 1}'])
+@pytest.mark.parametrize("raw", [b"", b"[]", b"null", b"\xff", b"{}", b'{"format": 2}'])
 def test_other_messages_are_refused(raw: bytes) -> None:
     for decode in (lambda raw: decode_block(raw, TAXONOMIES), decode_statistics):
         with pytest.raises(StatisticsError):
@@ -128,12 +126,11 @@ VERSION = StatisticsMessage(
     blocks=BlockRange(0, 7),
     baseline=1,
     snapshot={"statistics": {}, "exact": 0.1 + 0.2},
-    styles={"one": Style.DOTLESS},
     secret_id="ab",
 )
 
 
-@pytest.mark.parametrize("changed", [{}, {"blocks": None, "source": "file", "styles": {}, "secret_id": None}])
+@pytest.mark.parametrize("changed", [{}, {"blocks": None, "source": "file", "secret_id": None}])
 def test_versions_are_read_as_they_were_written(changed: dict[str, Any]) -> None:
     message = replace(VERSION, **changed)
     assert decode_statistics(encode_statistics(message)) == message

@@ -11,9 +11,9 @@ from random import Random
 import orjson
 import pytest
 from support.input_records import InputRecord, inputs
+from support.results import Masked, outcomes
 from support.small_configuration import write_small
 
-from stream_masker.pipeline.records import Masked
 from stream_masker.service.configuration import load_configuration
 from stream_masker.service.files.inputs import FileEvent
 from stream_masker.service.files.masking import FileMasking
@@ -51,9 +51,9 @@ def masks(masking: Masking, events: list[Mapping[str, str]]) -> list[dict[str, s
     """Return the masked events, at offsets of their own."""
     records = [InputRecord(offset, orjson.dumps(event)) for offset, event in enumerate(events)]
     topic = masking.configuration.topics.input
-    outcomes = masking.masker.mask(topic, 0, inputs(records), statistics_version=1).outcomes
-    assert all(isinstance(outcome, Masked) for outcome in outcomes)
-    return [orjson.loads(outcome.value or b"") for outcome in outcomes]
+    written = outcomes(masking.masker.mask(topic, 0, inputs(records), statistics_version=1))
+    assert all(isinstance(outcome, Masked) for outcome in written)
+    return [orjson.loads(outcome.value or b"") for outcome in written]
 
 
 def right_guesses(victim: Masking, oracle: Masking) -> float:

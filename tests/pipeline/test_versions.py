@@ -21,7 +21,6 @@ from stream_masker.pipeline import versions
 from stream_masker.pipeline.messages import BlockRange, decode_statistics, encode_statistics
 from stream_masker.pipeline.records import Block
 from stream_masker.pipeline.risk import RiskLimits
-from stream_masker.pipeline.style import Style, StyleCounts
 from stream_masker.pipeline.versions import History, Publish, Subject, VersionPlanner
 from stream_masker.pipeline.window import Window
 
@@ -52,9 +51,9 @@ NOON = counts([("f", "g"), ("g", "g"), ("f", "f"), ("d", "d"), ("b", "b")])
 MASKED = counts([("e", "d"), ("b", "e"), ("a", "g"), ("f", "c"), ("d", "d")])
 
 
-def entry(offset: int, original: Counts, masked: Counts = MASKED, styles: tuple[StyleCounts, ...] = ()) -> Block:
+def entry(offset: int, original: Counts, masked: Counts = MASKED) -> Block:
     distortions = (Distortion(5, 0.5, 0.25, 1, 0), Distortion(5, 0.75, 0.5, 0, 2))
-    return Block("discharges", 0, offset, offset + 9, 0, original, masked, distortions, styles)
+    return Block("discharges", 0, offset, offset + 9, 0, original, masked, distortions)
 
 
 def window(*entries: Block) -> Window:
@@ -156,24 +155,7 @@ def test_a_history_that_is_read_back_continues_like_the_original() -> None:
     assert resumed.report == never_stopped.report
 
 
-DOTLESS, DOTTED = (2, 0, 4), (4, 0, 1)
-
-
-def test_the_style_is_that_of_the_majority_of_the_window_or_the_latest_one() -> None:
-    made, dotless = calibration(), Style.DOTLESS
-    windows = [
-        ([(DOTLESS, DOTLESS), ((), DOTTED), ()], {"one": dotless, "two": Style.ID}),
-        ([()], {"one": dotless, "two": Style.ID}),
-        ([(DOTTED, DOTLESS)], {"one": Style.ID, "two": dotless}),
-    ]
-    for number, (parts, styles) in enumerate(windows):
-        blocks = [entry(10 * number + k, MORNING, styles=part) for k, part in enumerate(parts)]
-        assert publish(made, *blocks).message.styles == styles
-    sample = calibration().on_sample(MORNING, NOW, (DOTLESS, DOTTED)).message
-    assert sample.styles == {"one": dotless, "two": Style.ID}
-
-
-def test_a_snapshot_brings_its_styles_and_chances_and_the_latest_version_its_window() -> None:
+def test_a_snapshot_brings_its_chances_and_the_latest_version_its_window() -> None:
     """The latest version becomes one for the secret that workers must have."""
     made = calibration()
     publish(made, entry(3, MORNING))
@@ -183,7 +165,7 @@ def test_a_snapshot_brings_its_styles_and_chances_and_the_latest_version_its_win
     other.published(again := other.on_snapshot(made.history.latest, NOW))
     assert (again.message.version, again.message.secret_id, other.secret_differs) == (2, "ef", False)
     assert again.message.blocks == BlockRange(3, 3)
-    given = {"styles": {"one": Style.DOTLESS, "two": Style.ID}, "guessed": {"pram": 0.5}, "blocks": None}
+    given = {"guessed": {"pram": 0.5}, "blocks": None}
     other.published(snapshot := other.on_snapshot(replace(again.message, **given, source="file"), NOW))
     assert {name: getattr(snapshot.message, name) for name in given} == given
     assert (other.history.latest.version, other.history.windowed) == (3, BlockRange(3, 3))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -14,7 +13,6 @@ from prometheus_client import CollectorRegistry
 from stream_masker.core.arrays import offsets_from_lengths
 from stream_masker.core.batch import Batch, Column, Distortion
 from stream_masker.core.statistics.counts import Counts, count_batch
-from stream_masker.pipeline.masker import SampleCounts
 from stream_masker.pipeline.messages import StatisticsMessage, block_key, encode_block
 from stream_masker.pipeline.records import Block
 from stream_masker.pipeline.versions import History, Publish, VersionPlanner
@@ -96,10 +94,6 @@ class CalibrationBench:
 
     def metric(self, name: str, **labels: str) -> float | None:
         return self.metrics.registry.get_sample_value(f"stream_masker_{name}", labels)
-
-
-def sample(codes: list[int]) -> SampleCounts:
-    return SampleCounts(counts(codes), Counter(), ((), ()), {}, {}, {})
 
 
 def counts(codes: list[int]) -> Counts:

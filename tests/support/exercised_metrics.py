@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
-from results import result_of
+from results import Masked, result_of
 from support.calibration_bench import CalibrationBench
 from support.small_configuration import write_small
 
@@ -17,7 +18,7 @@ from stream_masker import SemanticTransport
 from stream_masker.core.batch import Batch, Column, Distortion
 from stream_masker.core.statistics.counts import Counts, count_batch
 from stream_masker.pipeline.reasons import Reason
-from stream_masker.pipeline.records import Block, Masked, Rejected
+from stream_masker.pipeline.records import Block, Rejected
 from stream_masker.pipeline.risk import VersionRisk
 from stream_masker.pipeline.seal import RefusalCause, TopicSeal
 from stream_masker.service.calibrator.bootstrap import CalibratorComponents, build_components
@@ -76,8 +77,8 @@ def worker_metrics() -> RecordingMetrics:
     source = {"topic": "discharges", "unreadable": {}, "take_skipped": lambda: 2, "lag": lambda: 7}
     report.partitions(SimpleNamespace(assigned=set(PARTITIONS), **source))
     outcomes = [*(Masked(n, b"{}", None, [], 1) for n in range(8)), Rejected(8, Reason.UNKNOWN_CODE)]
-    unknown = {"suppressed": {ATTRIBUTES[0]: 2}, "generalized": {ATTRIBUTES[0]: 1}}
-    report.committed([replace(result_of(outcomes), emptied={"age": 3}, **unknown)], 0.3)
+    tally = {("emptied", "age"): 3, ("suppressed", ATTRIBUTES[0]): 2, ("generalized", ATTRIBUTES[0]): 1}
+    report.committed([replace(result_of(outcomes), tally=Counter(tally))], 0.3)
     report.ended(TransactionOutcome.ABORTED)
     return metrics
 

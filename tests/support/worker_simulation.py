@@ -18,10 +18,10 @@ from typing import Any
 from confluent_kafka import OFFSET_STORED, KafkaError, KafkaException, TopicPartition
 from consumer import FakeClient, FakeMessage
 from prometheus_client import CollectorRegistry
-from results import result_of
+from results import Masked, result_of
 
 from stream_masker.pipeline.masker import GroupTooSmallError
-from stream_masker.pipeline.records import Inputs, Masked, Result
+from stream_masker.pipeline.records import Inputs, Result
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.metrics import Metrics
 from stream_masker.service.worker.groups import MicroWindows

@@ -17,9 +17,10 @@ from typing import Final
 import orjson
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message, Producer, TopicPartition
 
+from stream_masker.core.statistics.counts import Counts, merge
 from stream_masker.errors import ServiceError, StatisticsError
 from stream_masker.pipeline.formats import FormatUnavailableError
-from stream_masker.pipeline.masker import RecordMasker, SampleCounts
+from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.messages import BlockRange, StatisticsMessage, decode_statistics, encode_statistics
 from stream_masker.pipeline.seal import SealError, TopicSeal
 from stream_masker.pipeline.versions import History, Publish, Subject, VersionPlanner
@@ -242,11 +243,11 @@ class Sample:
         plan, mechanism, form = build_plan(configuration), build_mechanism(configuration), wire_format(configuration)
         self._masker = RecordMasker(plan, mechanism, secrets.token_bytes(32), record_format=form)
         self._consumer: Consumer | None = None
-        self._parts: list[SampleCounts] = []
+        self._parts: list[Counts] = []
         self.records = 0
         """The number of records counted so far."""
 
-    def read(self) -> SampleCounts | None:
+    def read(self) -> Counts | None:
         """Read until no more records wait, or for about ``SAMPLE_SECONDS``; return the counts if they are complete.
 
         Raises KafkaException; ServiceError if the records' format is not available.
@@ -258,11 +259,12 @@ class Sample:
             if not messages:
                 break
             try:
-                self._parts.append(self._masker.count([one.value() for one in messages if not is_partition_end(one)]))
+                values = [message.value() for message in messages if not is_partition_end(message)]
+                self._parts.append(self._masker.count(self._masker.read(values)))
             except FormatUnavailableError as error:
                 raise ServiceError(f"the input cannot be sampled: {error}") from None
-            self.records += self._parts[-1].counts.records
-        return SampleCounts.joined(self._parts) if self.records >= section.min_records else None
+            self.records += self._parts[-1].records
+        return merge(self._parts) if self.records >= section.min_records else None
 
     def _connect(self) -> Consumer:
         """Connect, and assign all partitions of the input from their beginning."""

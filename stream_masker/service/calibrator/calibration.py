@@ -171,7 +171,7 @@ class Calibration:
         self._sample_at = time.time() + SAMPLE_PAUSE_SECONDS
         if sample is not None:
             self._sample, self._sample_at = None, time.time() + self._components.settings.every_seconds
-            self._compute(lambda now: self._planner.on_sample(sample.counts, now, sample.styles), "the sample")
+            self._compute(lambda now: self._planner.on_sample(sample, now), "the sample")
 
     def _publish_window(self, window: Window) -> None:
         self._compute(lambda now: self._planner.on_window(window, now), f"the blocks up to offset {window.range.last}")

@@ -97,7 +97,9 @@ def _attribute_plan(configuration: Configuration, name: str, places: list[Place]
     with errors_at(f"attributes.{name}.mapping"):
         mapping = None if section.mapping is None else read_mapping(configuration.resolve(section.mapping))
         concepts = ConceptMap(taxonomy, unknown=section.unknown, mapping=mapping)
-    return AttributePlan(name=name, places=tuple(places), concepts=concepts, missing=section.missing)
+    return AttributePlan(
+        name=name, places=tuple(places), concepts=concepts, style=section.style, missing=section.missing
+    )
 
 
 def _field_policy(configuration: Configuration, paths: ConfiguredPaths) -> FieldPolicy:

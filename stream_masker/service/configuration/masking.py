@@ -25,6 +25,7 @@ from pydantic import (
 from stream_masker.core.distance import DISTANCES
 from stream_masker.core.mechanisms import MECHANISMS, Mechanism, SemanticNoise, SemanticTransport
 from stream_masker.core.mechanisms.parameters import own_first
+from stream_masker.pipeline.style import Style
 from stream_masker.service.configuration.base import Alpha, FieldPath, NameText, NonEmptyText, PositiveInt, Section
 
 
@@ -49,6 +50,10 @@ class AttributeSection(Section):
     """The paths of copies of the code, which are replaced by the same masked code."""
     ontology: NameText
     """The attribute's ontology: one of the names in `ontologies`."""
+    style: Style = "id"
+    """The style in which all masks are written: as the ontology writes its codes (`id`); without leading zeros
+    (`unpadded`), without the dot (`dotless`), or without both (`bare`); or as labels (`label`). A text by which a
+    reader would find another code is not written; the code of the ontology takes its place."""
     root: NonEmptyText | None = None
     """The root concept of the attribute's taxonomy. Default: the ontology's root."""
     alpha: Alpha | None = None

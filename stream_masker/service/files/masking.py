@@ -17,20 +17,19 @@ import numpy as np
 import orjson
 
 from stream_masker.core.distance import Distance
-from stream_masker.core.statistics.counts import Counts
+from stream_masker.core.statistics.counts import Counts, merge
 from stream_masker.core.statistics.drift import Drift, drift_between
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.errors import ServiceError, StatisticsError
+from stream_masker.pipeline.codec import RecordPart
 from stream_masker.pipeline.fhir import bundle_of
 from stream_masker.pipeline.formats import document_of
-from stream_masker.pipeline.masker import SampleCounts
 from stream_masker.pipeline.messages import StatisticsMessage, decode_statistics, encode_rejection
 from stream_masker.pipeline.paths import JsonValue, selected
 from stream_masker.pipeline.plan import AttributePlan, Plan
 from stream_masker.pipeline.reasons import RecordRejectedError, RejectionCause, causes_text
-from stream_masker.pipeline.records import TALLIES, Inputs, Rejected, Result, tallies
+from stream_masker.pipeline.records import Inputs, Rejected, Result, Tally
 from stream_masker.pipeline.risk import assess_version, guess_chances
-from stream_masker.pipeline.style import learned_styles
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.build import build_risk_limits, mechanism_line
 from stream_masker.service.files.inputs import FileEvent
@@ -52,30 +51,33 @@ CONTENT_ID_BYTES: Final = 16
 class FileTotals:
     """The outcomes of a run: the number of masked records, and of rejected ones by reason and configured path.
 
-    ``codes``: all codes of masked records, by attribute. ``suppressed``, ``generalized``: the unknown codes that were
-    removed or masked as coarser ones, by attribute; ``emptied``: the values that a treatment of ``fields`` does not fit
-    and removed, by configured path.
+    ``codes``: the masked codes, by attribute. ``tally``: the unknown codes that were removed or masked as coarser ones,
+    and the values that a treatment of ``fields`` does not fit and removed.
     """
 
     masked: int = 0
     rejected: Counter[RejectionCause] = field(default_factory=Counter)
     codes: Counter[str] = field(default_factory=Counter)
-    suppressed: Counter[str] = field(default_factory=Counter)
-    generalized: Counter[str] = field(default_factory=Counter)
-    emptied: Counter[str] = field(default_factory=Counter)
+    tally: Tally = field(default_factory=Counter)
 
     @property
     def records(self) -> int:
         """The number of all records of the run."""
         return self.masked + self.rejected.total()
 
+    def counted(self, what: str) -> Counter[str]:
+        """Return the numbers of ``tally`` that are of one kind, by attribute or path; none is 0."""
+        return +Counter({where: number for (one, where), number in self.tally.items() if one == what})
+
+    def note(self, read: Result | RecordPart) -> None:
+        """Add the rejections and the tally of a batch."""
+        self.rejected.update((one.reason, one.field) for one in read.rejected.values())
+        self.tally.update(read.tally)
+
     def add(self, result: Result, attributes: Sequence[str]) -> None:
         """Add the outcomes of a batch; ``attributes``: the names of the nominal attributes."""
+        self.note(result)
         self.masked += len(result.offsets) - len(result.rejected)
-        self.rejected.update((one.reason, one.field) for one in result.rejected.values())
-        for name in TALLIES:
-            getattr(self, name).update(getattr(result, name))
-        self.codes.update(result.suppressed)
         for block in result.blocks:
             for name, distortion in zip(attributes, block.distortions, strict=True):
                 self.codes[name] += distortion.values
@@ -84,7 +86,7 @@ class FileTotals:
         text = f"read {self.records:,}: masked {self.masked:,}, rejected {self.rejected.total():,}"
         text += f" ({causes_text(self.rejected)})" if self.rejected else ""
         for what, unit in {"suppressed": "codes", "generalized": "codes", "emptied": "values"}.items():
-            found = +getattr(self, what)
+            found = self.counted(what)
             named = ", ".join(f"{count:,} of {name}" for name, count in found.most_common())
             text += f", {what} {found.total():,} {unit} ({named})" if found else ""
         return text
@@ -93,10 +95,10 @@ class FileTotals:
     def warnings(self) -> list[str]:
         """A sentence for each attribute of which more than ``MAX_SUPPRESSED`` of the codes are removed."""
         return [
-            f"{count:,} of {self.codes[name]:,} codes of {name} ({count / self.codes[name]:.1%}) are removed, because "
-            f"they are unknown and attributes.{name}.unknown is suppress: check the ontology, or give a mapping"
-            for name, count in self.suppressed.most_common()
-            if count > MAX_SUPPRESSED * self.codes[name]
+            f"{count:,} of {codes:,} codes of {name} ({count / codes:.1%}) are removed, because they are unknown and "
+            f"attributes.{name}.unknown is suppress: check the ontology, or give a mapping"
+            for name, count in self.counted("suppressed").most_common()
+            if count > MAX_SUPPRESSED * (codes := self.codes[name] + count)
         ]
 
     def to_dict(self) -> dict[str, Any]:
@@ -104,7 +106,7 @@ class FileTotals:
         return {
             "masked": self.masked,
             "rejected": self.rejected.total(),
-            **{name: dict(getattr(self, name)) for name in TALLIES},
+            **{name: dict(self.counted(name)) for name in ("emptied", "suppressed", "generalized")},
             "causes": [{"reason": str(r), "field": f, "records": n} for (r, f), n in self.rejected.most_common()],
         }
 
@@ -161,15 +163,18 @@ class FileMasking:
                     if isinstance(document, dict):
                         yield document if fhir is None else bundle_of(document, fhir)
 
-    def count(self, events: Collection[FileEvent]) -> tuple[SampleCounts, FileTotals]:
+    def count(self, events: Collection[FileEvent]) -> tuple[Counts, FileTotals]:
         """Return the counts of events, and what would become of them."""
-        counted = self._masking.masker.count(event.value for event in events if event.problem is None)
-        counts, causes = counted.counts, counted.causes.copy()
-        causes.update(event.problem for event in events if event.problem is not None)
-        totals = FileTotals(masked=counts.records, rejected=causes, **tallies([counted]))
+        masker, parts, totals = self._masking.masker, list[Counts](), FileTotals()
+        for part in masker.read(event.value for event in events if event.problem is None):
+            parts.append(masker.count([part]))
+            totals.note(part)
+        counts = merge(parts)
+        totals.masked = counts.records
+        totals.rejected.update(event.problem for event in events if event.problem is not None)
         for j, (attribute, values) in enumerate(zip(self.plan.attributes, counts.values, strict=True)):
-            totals.codes[attribute.name] = counts.events.get((j,), values).rows + totals.suppressed[attribute.name]
-        return counted, totals
+            totals.codes[attribute.name] = counts.events.get((j,), values).rows
+        return counts, totals
 
     def calibrated(self, events: Iterable[FileEvent], snapshot: bytes | None = None) -> Iterator[FileEvent]:
         """Use a snapshot, or else the statistics of the first window, which is buffered; return all events.
@@ -200,7 +205,7 @@ class FileMasking:
             raise StatisticsError("the snapshot is of another mechanism, or of other attributes or ontologies")
         return message
 
-    def compute(self, counted: SampleCounts, totals: FileTotals) -> Statistics:
+    def compute(self, counts: Counts, totals: FileTotals) -> Statistics:
         """Compute the statistics of counts, as version 1; ``totals``: what would become of the events.
 
         Raises StatisticsError if fewer than ``calibration.min_records`` records are usable.
@@ -211,14 +216,14 @@ class FileMasking:
                 f"{totals.masked:,} records are usable for statistics ({totals}), but calibration.min_records is "
                 f"{least:,}: add records, lower it, or use a snapshot"
             )
-        statistics = self._mechanism.compute(counted.counts, version=1)
-        self._window = statistics, counted.counts
+        statistics = self._mechanism.compute(counts, version=1)
+        self._window = statistics, counts
         return statistics
 
     def snapshot(self, events: Iterable[FileEvent]) -> StatisticsMessage:
         """Compute the statistics of the last ``calibration.window_records`` events. Raises like ``compute``."""
-        counted, totals = self.count(deque(events, self._configuration.calibration.window_records))
-        statistics, taxonomies = self.compute(counted, totals), self._masking.taxonomies
+        counts, totals = self.count(deque(events, self._configuration.calibration.window_records))
+        statistics = self.compute(counts, totals)
         return StatisticsMessage(
             version=1,
             configuration=self._configuration.hash,
@@ -227,7 +232,6 @@ class FileMasking:
             blocks=None,
             baseline=1,
             snapshot=self._mechanism.snapshot_of(statistics),
-            styles=learned_styles(taxonomies, counted.styles, {}),
         )
 
     def assessment(self, totals: FileTotals | None = None, *, compare: bool = True) -> Assessment:
@@ -291,8 +295,8 @@ class FileMasking:
         rest = iter(events)
         while batch := list(islice(rest, size)):
             result = self._mask(batch, topic)
-            for index, value in enumerate(result.values):
-                if (rejected := result.rejected.get(index)) is not None:
+            for number, value in zip(result.offsets, result.values, strict=True):
+                if (rejected := result.rejected.get(number)) is not None:
                     reject(encode_rejection(rejected, topic=name, partition=0) + b"\n")
                 elif value is not None:
                     write(value + b"\n")
@@ -304,7 +308,7 @@ class FileMasking:
         numbers, values, problems = zip(*batch, strict=True)
         inputs = Inputs(offsets=numbers, values=values, keys=[None] * len(batch), timestamps=[-1] * len(batch))
         result = self._masking.masker.mask(topic, 0, inputs, statistics_version=self.version)
-        known = {k: Rejected(numbers[k], *problem) for k, problem in enumerate(problems) if problem is not None}
+        known = {n: Rejected(n, *problem) for n, problem in zip(numbers, problems, strict=True) if problem is not None}
         return replace(result, rejected={**result.rejected, **known})
 
 

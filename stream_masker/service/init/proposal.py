@@ -15,6 +15,7 @@ from stream_masker.errors import ConfigurationError, ServiceError, StatisticsErr
 from stream_masker.pipeline.fhir import PATIENT_KEY
 from stream_masker.pipeline.paths import alternatives
 from stream_masker.pipeline.reasons import Reason, RejectionCause
+from stream_masker.pipeline.style import most_used
 from stream_masker.service.configuration import parse_configuration
 from stream_masker.service.configuration.paths import POSITION
 from stream_masker.service.files.inputs import FileEvent
@@ -49,7 +50,7 @@ def proposed_configuration(sample: Sample, ontologies: Mapping[str, str]) -> str
     marks = sorted({mark for code in codes for mark in code.marks}) if sample.kind == "csv" else []
     csv = {"encoding": sample.encoding, "null_values": ["", *marks] if marks else []}
     fields, noise_key, why = _identity([found[path] for path in reasons], coded, is_fhir=is_fhir)
-    attributes, comments = _attributes(codes, is_fhir=is_fhir)
+    attributes, comments = _attributes(codes, concepts, is_fhir=is_fhir)
     data: dict[str, Any] = {
         **({"records": "fhir"} if is_fhir else {}),
         **({"csv": {key: value for key, value in csv.items() if value}} if any(csv.values()) else {}),
@@ -97,7 +98,9 @@ def _reasons(codings: Sequence[Coding]) -> dict[str, str]:
     return reasons
 
 
-def _attributes(codes: Iterable[Coding], *, is_fhir: bool) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
+def _attributes(
+    codes: Iterable[Coding], concepts: Mapping[str, ConceptMap], *, is_fhir: bool
+) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
     """Return the attributes, and the reasons for them. The codes of FHIR that share an ontology are one attribute."""
     attributes, reasons = dict[str, dict[str, Any]](), dict[str, str]()
     names = dict[str, str]()
@@ -108,6 +111,8 @@ def _attributes(codes: Iterable[Coding], *, is_fhir: bool) -> tuple[dict[str, di
             continue
         name = names[ontology] = _attribute_name(code.field, attributes)
         attributes[name] = {"path": path, "ontology": ontology, **({"missing": "keep"} if is_fhir else {})}
+        if (style := most_used(concepts[ontology], code.field.values)) != "id":
+            attributes[name]["style"] = style
         reasons[name] = code.why
     return attributes, reasons
 
@@ -141,9 +146,9 @@ def _tried(data: dict[str, Any], events: Sequence[FileEvent], coded: Collection[
         while _is_adapted(data["attributes"], _masking(data).count(with_codes)[1].rejected):
             continue
         masking = _masking(data)
-        counted, totals = masking.count(events)
+        counts, totals = masking.count(events)
         data["calibration"] = {"min_records": min(max(1, totals.masked), DEFAULT_MIN_RECORDS)}
-        masking.compute(counted, totals)
+        masking.compute(counts, totals)
     except ConfigurationError as refused:
         return f"CHECK: this proposal cannot be used as it is: {' '.join(str(refused).split())}"
     except StatisticsError as error:

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
@@ -34,7 +35,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 from stream_masker.errors import ServiceError
 from stream_masker.pipeline.messages import encode_rejection
 from stream_masker.pipeline.reasons import Reason
-from stream_masker.pipeline.records import COLUMNS, TALLIES, Block, Rejected, Result, rejected_part
+from stream_masker.pipeline.records import COLUMNS, Block, Rejected, Result
 from stream_masker.service.configuration.service import TopicsSection
 from stream_masker.service.kafka.clients import SENT_ONCE_SECONDS, fatal_errors
 from stream_masker.service.kafka.errors import ALLOW, explained, is_refusal
@@ -99,10 +100,10 @@ class Outputs:
         topic, place, none = repeat(self.topics.output), repeat(partition), repeat(None)
         masked = zip(topic, result.values, result.keys, place, none, none, times, result.headers, strict=False)
         rejected = result.rejected
-        yield from compress(masked, (i not in rejected for i in range(len(result.offsets)))) if rejected else masked
-        for index in sorted(rejected):
-            key = f"{self.topics.input}:{partition}:{rejected[index].offset}".encode()
-            value = encode_rejection(rejected[index], topic=self.topics.input, partition=partition)
+        yield from compress(masked, (offset not in rejected for offset in result.offsets)) if rejected else masked
+        for offset, one in sorted(rejected.items()):
+            key = f"{self.topics.input}:{partition}:{offset}".encode()
+            value = encode_rejection(one, topic=self.topics.input, partition=partition)
             yield self.topics.rejected, value, key, partition, None, None, 0, []
         for key, value in map(self.encode_block, result.blocks):
             yield self.topics.calibration, value, key, SINGLE_PARTITION, None, None, 0, []
@@ -243,15 +244,16 @@ def _parts(results: Mapping[int, Result], failure: _StepError) -> list[dict[int,
         raise AbortedError(str(failure))
     no_key = failure.code == KafkaError.INVALID_RECORD and result.keys[0] is None
     reason = Reason.MISSING_KEY if no_key else REFUSALS[failure.code]
-    return [{partition: replace(result, rejected={0: Rejected(result.offsets[0], reason)})}]
+    [offset] = result.offsets
+    return [{partition: replace(result, rejected={offset: Rejected(offset, reason)})}]
 
 
 def _slice(result: Result, start: int, end: int) -> Result:
     """Return the records ``start`` to ``end`` (exclusive) of a result; its last part has the blocks and counts."""
     changes: dict[str, Any] = {name: getattr(result, name)[start:end] for name in COLUMNS}
-    changes["rejected"] = rejected_part(result.rejected, start, end)
+    changes["rejected"] = {o: result.rejected[o] for o in changes["offsets"] if o in result.rejected}
     if end < len(result.offsets):
-        changes |= {"blocks": (), **{name: {} for name in TALLIES}}
+        changes |= {"blocks": (), "tally": Counter()}
     return replace(result, **changes)
 
 

@@ -118,12 +118,13 @@ class WorkerReport:
     def _count(self, result: Result) -> None:
         """Count the outcomes of records; their total is incremented last. Tombstones are not among the masked ones."""
         rejected = result.rejected
-        masked = sum(value is not None for index, value in enumerate(result.values) if index not in rejected)
-        self._metrics.add("records_masked_total", masked)
-        self._metrics.add("values_emptied_total", sum(result.emptied.values()))
-        for outcome, counts in (("suppressed", result.suppressed), ("generalized", result.generalized)):
-            for attribute, codes in counts.items():
-                self._metrics.add("codes_unknown_total", codes, attribute=attribute, outcome=outcome)
+        values = (value for offset, value in zip(result.offsets, result.values, strict=True) if offset not in rejected)
+        self._metrics.add("records_masked_total", sum(value is not None for value in values))
+        for (outcome, where), number in result.tally.items():
+            if outcome == "emptied":
+                self._metrics.add("values_emptied_total", number)
+            else:
+                self._metrics.add("codes_unknown_total", number, attribute=where, outcome=outcome)
         self._count_by("records_rejected_total", "reason", Counter(one.reason for one in rejected.values()))
         self._metrics.add("records_in_total", len(result.offsets))
 

@@ -8,13 +8,13 @@ from dataclasses import replace
 from itertools import count
 
 import pytest
-from calibration_bench import CalibrationBench, array_block, block, counts, sample
+from calibration_bench import CalibrationBench, array_block, block, counts
 from hypothesis import given
 from hypothesis import strategies as st
 from support.documents import mutated
 
+from stream_masker.core.statistics.counts import Counts
 from stream_masker.errors import ServiceError
-from stream_masker.pipeline.masker import SampleCounts
 from stream_masker.pipeline.messages import encode_block
 from stream_masker.pipeline.seal import TopicSeal
 from stream_masker.service.calibrator import calibration
@@ -72,9 +72,9 @@ class FakeSample:
     def __init__(self, _: object) -> None:
         self.records = 0
 
-    def read(self) -> SampleCounts | None:
+    def read(self) -> Counts | None:
         self.records += 14
-        return sample([0, 1, 2, 3, 4, 5, 6] * 3) if self.records > 14 else None
+        return counts([0, 1, 2, 3, 4, 5, 6] * 3) if self.records > 14 else None
 
 
 def test_the_first_version_may_come_from_a_sample(bench: CalibrationBench, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,13 +18,13 @@ from exercised_metrics import (
     worker_metrics,
 )
 from prometheus_client import CollectorRegistry, generate_latest
-from results import result_of
+from results import Masked, Outcome, result_of
 
 from stream_masker.core.batch import Distortion
 from stream_masker.core.statistics.drift import ATTRIBUTE_FIGURES
 from stream_masker.pipeline.messages import StatisticsSource
 from stream_masker.pipeline.reasons import Reason
-from stream_masker.pipeline.records import Masked, RecordOutcome, Rejected
+from stream_masker.pipeline.records import Rejected
 from stream_masker.pipeline.seal import RefusalCause
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.metrics import ALL_METRICS, METRIC_DEFINITIONS, Metrics, process_registry
@@ -134,7 +134,7 @@ def test_every_label_is_bounded(exercised: RecordingMetrics) -> None:
 TIMES = ("_duration_seconds_sum", "_duration_seconds_bucket", "_created")
 
 
-def metrics_after(outcome: RecordOutcome, *, moved: bool = False) -> dict[tuple[str, ...], float]:
+def metrics_after(outcome: Outcome, *, moved: bool = False) -> dict[tuple[str, ...], float]:
     """All series that do not measure time, after a batch of one record; ``moved``: whether its code changes."""
     registry, alone = CollectorRegistry(), block(0)
     far = (Distortion(1, 1.0, 1.0),) * len(alone.distortions)

@@ -6,10 +6,10 @@ from itertools import groupby
 
 import pytest
 from consumer import TOPIC, FakeMessage
-from results import result_of
+from results import Masked, result_of
 
 from stream_masker.pipeline.masker import GroupTooSmallError
-from stream_masker.pipeline.records import Inputs, Masked, Result
+from stream_masker.pipeline.records import Inputs, Result
 from stream_masker.service.worker.groups import MicroWindows
 from stream_masker.service.worker.source import Limits
 

@@ -143,7 +143,7 @@ def test_how_often_codes_are_guessed_is_logged_once(active: ActiveStatistics, ca
 
 BAD = {
     "not JSON": b"E11.9",
-    "another format": encode_statistics(message(9)).replace(b'"format":1', b'"format":2'),
+    "another format": encode_statistics(message(9)).replace(b'"format":2', b'"format":1'),
     "a snapshot of another version": encode_statistics(message(9, snapshot={"statistics": statistics(8).to_dict()})),
     "a snapshot that the mechanism refuses": encode_statistics(
         message(9, snapshot={"statistics": statistics(9).to_dict(), "mechanism": "rank_swapping"})

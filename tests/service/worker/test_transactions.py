@@ -8,9 +8,9 @@ from typing import Any
 import orjson
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
-from results import result_of
+from results import Masked, result_of
 
-from stream_masker.pipeline.records import Masked, Result
+from stream_masker.pipeline.records import Result
 from stream_masker.service.configuration.service import TopicsSection
 from stream_masker.service.worker.transactions import AbortedError, Outputs, SessionLostError, Transactions
 

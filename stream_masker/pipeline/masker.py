@@ -1,4 +1,4 @@
-"""The record masker: masks the records of a partition, with one outcome for each record, and counts them in blocks.
+"""The record masker: masks records, with one outcome for each record, and counts those of a partition in blocks.
 
 A block has the absolute counts of a run of records of one partition. It states what the records *are*, not what
 changed, so merging it twice changes nothing, and a later block replaces an earlier one that overlaps.
@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import accumulate, chain, islice, pairwise
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple
 
 import numpy as np
 
+from stream_masker.core.arrays import Int64Array
 from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch, unchanged_records
 from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.random import FieldKeys, Keys, PositionKeys, Secret
-from stream_masker.core.statistics.counts import Counts, count_batch, joined, merge
+from stream_masker.core.statistics.counts import Counts, Groups, count_batch, count_groups, joined, merge
 from stream_masker.errors import ParameterError, StatisticsError, StreamMaskerError
 from stream_masker.pipeline.codec import DOCUMENTS, Codec, RecordPart
 from stream_masker.pipeline.formats import KEY_FIELD, FormatUnavailableError, MessageKeys, RecordFormat
@@ -46,9 +47,6 @@ into a message of Kafka's default size, 1 MB, even if it is not compressed."""
 NOT_OF_RECORDS: Final = (StatisticsError, FormatUnavailableError)
 """The errors whose cause lies outside of the records. No record is rejected for them."""
 
-MaskBatch: TypeAlias = Callable[[RecordPart, Sequence[int]], MaskedBatch]
-"""Masks the batch of a part; the numbers are the offsets of its records."""
-
 _log = logging.getLogger(__name__)
 
 
@@ -58,6 +56,14 @@ class GroupTooSmallError(StreamMaskerError):
     def __init__(self, lacking: int) -> None:
         super().__init__(f"the group has too few records that can be masked: it needs at least {lacking} more")
         self.lacking = lacking
+
+
+class _Places(NamedTuple):
+    """Where n records are: their topic, and (n,) int64 partitions and offsets."""
+
+    topic: str
+    partitions: Int64Array
+    offsets: Int64Array
 
 
 class RecordMasker:
@@ -100,39 +106,52 @@ class RecordMasker:
         return bool(self._plan.headers)
 
     def mask(
-        self,
-        topic: str,
-        partition: int,
-        records: Inputs,
-        *,
-        statistics_version: int,
-        hold: bool = False,
+        self, topic: str, partition: int, records: Inputs, *, statistics_version: int, hold: bool = False
     ) -> Result:
-        """Mask records of one partition, in the order of their offsets.
+        """Mask records of one partition; see ``mask_all``."""
+        return self.mask_all(topic, {partition: records}, statistics_version=statistics_version, hold=hold)[partition]
+
+    def mask_all(
+        self, topic: str, inputs: Mapping[int, Inputs], *, statistics_version: int, hold: bool = False
+    ) -> dict[int, Result]:
+        """Mask records of several partitions, each in the order of their offsets; return the results by partition.
 
         Every record has one outcome, in the order of the input; at most ``BLOCK_RECORDS`` records share a block. A
-        mechanism that masks groups takes all records as one group. If the group is too small, its records are rejected,
-        or with ``hold`` GroupTooSmallError is raised. Raises StatisticsError if the mechanism has no statistics, and
-        FormatUnavailableError if the records' format cannot decode or encode them now.
+        mechanism that masks groups takes all records, of one partition, as one group. If the group is too small, its
+        records are rejected, or with ``hold`` GroupTooSmallError is raised. Raises StatisticsError if the mechanism has
+        no statistics, and FormatUnavailableError if the records' format cannot decode or encode them now.
         """
+        given = Inputs.joined([*inputs.values()])
+        size, starts = len(given), accumulate(map(len, inputs.values()), initial=0)
+        partitions = np.repeat(np.array([*inputs], np.int64), [*map(len, inputs.values())])
+        places = _Places(topic, partitions, np.array(given.offsets, np.int64))
+        records = replace(given, offsets=range(size))
         keys, refused = self._keys.masked(records.keys)
-        offsets = ((records.offsets[index], reason) for index, reason in refused.items())
-        known = {offset: Rejected(offset, reason.value, KEY_FIELD) for offset, reason in offsets}
-        mask_batch = partial(self._mask_batch, (topic, partition))
-        size = len(records)
+        known = {number: Rejected(number, reason.value, KEY_FIELD) for number, reason in refused.items()}
         at_once = max(size, 1) if self.needs_group else DOCUMENTS
         several = (records.part(start, start + at_once) for start in range(0, max(size, 1), at_once))
-        parts = [one for some in several for one in self._mask_part(some, mask_batch, known, hold=hold)]
-        return Result(
-            offsets=records.offsets,
-            values=list(chain.from_iterable(part.values for part in parts)),
-            keys=keys,
-            headers=self._headers(records, statistics_version),
-            timestamps=records.timestamps,
-            rejected=dict(chain.from_iterable(part.rejected.items() for part in parts)),
-            blocks=list(self._blocks(topic, partition, records, parts)) if size else [],
-            tally=sum((part.tally for part in parts), Counter()),
-        )
+        parts = [one for some in several for one in self._mask_part(some, places, known, hold=hold)]
+        values = list(chain.from_iterable(part.values for part in parts))
+        rejected = dict(chain.from_iterable(part.rejected.items() for part in parts))
+        tally, blocks = sum((part.tally for part in parts), Counter()), self._blocks(places, given, parts)
+        results = {}
+        for (partition, own), start in zip(inputs.items(), starts, strict=False):
+            end = start + len(own)
+            results[partition] = Result(
+                offsets=own.offsets,
+                values=values[start:end],
+                keys=keys[start:end],
+                headers=self._headers(own, statistics_version),
+                timestamps=own.timestamps,
+                rejected={
+                    own.offsets[number - start]: one._replace(offset=own.offsets[number - start])
+                    for number, one in rejected.items()
+                    if start <= number < end
+                },
+                blocks=[block for block in blocks if block.partition == partition],
+                tally=Counter() if start else tally,
+            )
+        return results
 
     def count(self, parts: Iterable[RecordPart]) -> Counts:
         """Return the counts of records that are read, at least one part, for a first calibration."""
@@ -149,30 +168,34 @@ class RecordMasker:
             size = len(some)
             yield self._codec.read(Inputs(offsets=range(size), values=some, keys=(), timestamps=()))
 
-    def _blocks(self, topic: str, partition: int, records: Inputs, parts: Sequence[RecordPart]) -> Iterator[Block]:
-        """Yield the blocks of the parts that ``records`` were masked in, usually one.
+    def _blocks(self, places: _Places, records: Inputs, parts: Sequence[RecordPart]) -> list[Block]:
+        """Return the blocks of the parts that ``records`` were masked in, usually one for each partition.
 
         Distortions are known only for whole parts: those of all are in the first block, which leaves their sum correct.
         """
         batch, attributes = joined([part.batch for part in parts]), range(len(self._sizes))
         masked = joined([Batch(part.batch.size, part.masked.columns) for part in parts])
         starts = accumulate((len(part.values) for part in parts), initial=0)
-        indices = np.concatenate([part.indices + start for part, start in zip(parts, starts, strict=False)])
+        numbers = np.concatenate([part.indices + start for part, start in zip(parts, starts, strict=False)])
         distortions = [sum((part.masked.distortions[j] for part in parts), Distortion()) for j in attributes]
-        for start, end in _ranges(batch, len(records)):
-            rows = np.arange(*np.searchsorted(indices, [start, end]))
-            before, after = batch.take(rows), masked.take(rows)
-            yield Block(
-                topic=topic,
-                partition=partition,
+        ranges = list(_ranges(batch, numbers, places.partitions))
+        own = Groups(np.repeat(np.arange(len(ranges)), [end - start for start, end in ranges])[numbers], len(ranges))
+        before, after = (count_groups(each, self._sizes, own) for each in (batch, masked))
+        unchanged = np.bincount(own.of, unchanged_records(batch, masked), len(ranges)).astype(int).tolist()
+        return [
+            Block(
+                topic=places.topic,
+                partition=int(places.partitions[start]),
                 first_offset=records.offsets[start],
                 last_offset=records.offsets[end - 1],
                 timestamp=max(records.timestamps[start:end]),
-                original=count_batch(before, self._sizes),
-                masked=count_batch(after, self._sizes),
-                distortions=tuple(distortions if start == 0 else [Distortion() for _ in attributes]),
-                unchanged=int(np.count_nonzero(unchanged_records(before, after))),
+                original=before[k],
+                masked=after[k],
+                distortions=tuple([Distortion() for _ in attributes] if start else distortions),
+                unchanged=unchanged[k],
             )
+            for k, (start, end) in enumerate(ranges)
+        ]
 
     def _headers(self, records: Inputs, version: int) -> list[list[Header]]:
         """Return the headers that the policy names, in their order, and those that state how a record was masked."""
@@ -185,11 +208,12 @@ class RecordMasker:
         return [[*(header for header in headers if header[0] in kept), *own] for headers in records.headers]
 
     def _mask_part(
-        self, records: Inputs, mask_batch: MaskBatch, known: dict[int, Rejected], *, hold: bool
+        self, records: Inputs, places: _Places, known: dict[int, Rejected], *, hold: bool
     ) -> list[RecordPart]:
-        """Mask consecutive records. If that fails, mask each half of them, and reject a single record.
+        """Mask consecutive records, which have numbers instead of offsets. If that fails, mask each half of them, and
+        reject a single record.
 
-        known: the rejections that are known before, by offset; others are added. hold: whether to hold a group.
+        known: the rejections that are known before, by number; others are added. hold: whether to hold a group.
 
         Of a group, none is masked without the others: all are rejected, or held by GroupTooSmallError. Records that
         turn out to be unwritable are left out, because the others are still a group.
@@ -198,11 +222,11 @@ class RecordMasker:
         try:
             part = self._codec.read(records, known)
             rejected = list(part.rejected.values())
-            unwritable = self._codec.write(part, mask_batch(part, offsets), offsets)
+            unwritable = self._codec.write(part, self._mask_batch(places, part, offsets), offsets)
             if not unwritable:
                 return [part]
             known |= {one.offset: one for one in unwritable}
-            return self._mask_part(records, mask_batch, known, hold=hold)
+            return self._mask_part(records, places, known, hold=hold)
         except NOT_OF_RECORDS:
             raise
         except GroupTooSmallError:
@@ -213,21 +237,23 @@ class RecordMasker:
             if size > 1 and not self.needs_group:
                 middle = size // 2
                 halves = records.part(0, middle), records.part(middle, size)
-                return [one for half in halves for one in self._mask_part(half, mask_batch, known, hold=hold)]
-            place = f"group at offsets {offsets[0]} to {offsets[-1]}" if size > 1 else f"record at offset {offsets[0]}"
+                return [one for half in halves for one in self._mask_part(half, places, known, hold=hold)]
+            first, last = places.offsets[[offsets[0], offsets[-1]]].tolist()
+            place = f"group at offsets {first} to {last}" if size > 1 else f"record at offset {first}"
             _log.error("masking the %s failed (%s)", place, type(error).__name__)
         given = zip(offsets, records.values, strict=True)
         rejected += [Rejected(offset, reason.value) for offset, value in given if value is not None]
         known |= {one.offset: one for one in reversed(rejected)}
-        return self._mask_part(records, mask_batch, known, hold=hold)
+        return self._mask_part(records, places, known, hold=hold)
 
-    def _mask_batch(self, place: tuple[str, int], part: RecordPart, offsets: Sequence[int]) -> MaskedBatch:
-        """Mask a batch; place: topic and partition. Raises GroupTooSmallError if it has too few units."""
+    def _mask_batch(self, places: _Places, part: RecordPart, numbers: Sequence[int]) -> MaskedBatch:
+        """Mask a batch; ``numbers``: of its records. Raises GroupTooSmallError if it has too few units."""
         batch, mechanism = part.batch, self._mechanism
         if not batch.size:
             return MaskedBatch(batch.columns, (Distortion(),) * len(batch.columns))
         if self._plan.noise_key is None:
-            keys: Keys = PositionKeys(self._secret, *place, np.array(offsets, np.int64)[part.indices])
+            some = np.array(numbers, np.int64)[part.indices]
+            keys: Keys = PositionKeys(self._secret, places.topic, places.partitions[some], places.offsets[some])
         else:
             keys = FieldKeys(self._secret, part.keys)
         if self.needs_group and (lacking := mechanism.group_minimum - batch.unit_count) > 0:
@@ -243,12 +269,20 @@ class RecordMasker:
         return masked
 
 
-def _ranges(batch: Batch, size: int) -> Iterator[tuple[int, int]]:
-    """Yield (start, end) of the records of each block; ``size``: the number of records, with those not in the batch."""
-    attributes, elements = len(batch.columns), max((len(column.codes) for column in batch.columns), default=0)
-    rows = elements * attributes * (attributes + 1) // 2
-    blocks = max(1, -(-size // BLOCK_RECORDS), min(size, -(-rows // MAX_BLOCK_ROWS)))
-    yield from pairwise(np.unique(np.linspace(0, size, blocks + 1).astype(np.int64)).tolist())
+def _ranges(batch: Batch, numbers: Int64Array, partitions: Int64Array) -> Iterator[tuple[int, int]]:
+    """Yield (start, end) of the records of each block.
+
+    batch, numbers: the records that can be masked, and their numbers among all; partitions: (n,) of all records.
+    """
+    pairs = len(batch.columns) * (len(batch.columns) + 1) // 2
+    rows = np.zeros(partitions.size + 1, np.int64)
+    rows[numbers + 1] = pairs * np.max([column.lengths for column in batch.columns], axis=0)
+    rows = np.cumsum(rows)
+    edges = np.flatnonzero(np.diff(partitions, prepend=-1, append=-1)).tolist()
+    for start, end in pairwise(edges):
+        size = end - start
+        blocks = max(-(-size // BLOCK_RECORDS), min(size, -(-int(rows[end] - rows[start]) // MAX_BLOCK_ROWS)))
+        yield from pairwise(start + size * k // blocks for k in range(blocks + 1))
 
 
 def _check_codes(before: Column, after: Column, size: int) -> None:

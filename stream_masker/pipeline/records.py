@@ -6,7 +6,7 @@ Batches are columnar, so that few Python objects are created for each record. Si
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -44,7 +44,7 @@ their prefix, by ``("generalized", attribute)``."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inputs:
-    """n records of one partition as columns, in the order of their offsets.
+    """n records as columns: those of one partition in the order of their offsets.
 
     values: None for tombstones; timestamps: milliseconds since the epoch, -1 for none; headers: may be empty if the
     plan does not use them (``RecordMasker.reads_headers``).
@@ -62,6 +62,11 @@ class Inputs:
     def part(self, start: int, end: int) -> Inputs:
         """Return the records ``start`` to ``end`` (exclusive)."""
         return Inputs(**{name: getattr(self, name)[start:end] for name in COLUMNS})
+
+    @classmethod
+    def joined(cls, parts: Sequence[Inputs]) -> Inputs:
+        """Return all records of some parts, one part after the other."""
+        return parts[0] if len(parts) == 1 else cls(**_joined_columns(parts))
 
 
 class Rejected(NamedTuple):
@@ -114,14 +119,14 @@ class Result:
         """Return the result of consecutive records that were masked separately."""
         if len(parts) == 1:
             return parts[0]
-        columns: dict[str, Any] = {name: _all(getattr(part, name) for part in parts) for name in COLUMNS}
         return cls(
-            **columns,
+            **_joined_columns(parts),
             rejected=dict(chain.from_iterable(part.rejected.items() for part in parts)),
-            blocks=_all(part.blocks for part in parts),
+            blocks=list(chain.from_iterable(part.blocks for part in parts)),
             tally=sum((part.tally for part in parts), Counter()),
         )
 
 
-def _all(columns: Iterable[Sequence[Any]]) -> list[Any]:
-    return list(chain.from_iterable(columns))
+def _joined_columns(parts: Sequence[Any]) -> dict[str, Any]:
+    """Return the columns of consecutive parts, each as one list."""
+    return {name: list(chain.from_iterable(getattr(part, name) for part in parts)) for name in COLUMNS}

@@ -57,8 +57,8 @@ class Parts:
 
     def measure(self, batch: dict[int, Inputs]) -> None:
         masker = self.masking.masker
-        mask = partial(masker.mask, self.topic, statistics_version=1)
-        results = self.timed("mask", lambda: list(starmap(mask, batch.items())))
+        mask = partial(masker.mask_all, self.topic, statistics_version=1)
+        results = self.timed("mask", lambda: list(mask(batch).values()))
         blocks = [block for result in results for block in result.blocks]
         taxonomies = self.masking.taxonomies
         self.timed(

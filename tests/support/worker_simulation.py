@@ -313,6 +313,9 @@ class SimulatedMasker:
             raise GroupTooSmallError(1)
         return result_of([Masked(offset, b"%d" % offset, None, [], 1) for offset in records.offsets])
 
+    def mask_all(self, topic: str, inputs: Mapping[int, Inputs], *, statistics_version: int) -> dict[int, Result]:
+        return {p: self.mask(topic, p, one, statistics_version=statistics_version) for p, one in inputs.items()}
+
 
 class Simulation:
     """One run of a worker: ``faulty_reads`` reads with faults. It stops then, or when all records are processed."""

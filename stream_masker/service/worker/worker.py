@@ -288,7 +288,7 @@ class _Session:
                 results = self._windows.mask(masker, topic, messages, version, time.monotonic())
             else:
                 inputs = {partition: to_inputs(some, masker) for partition, some in messages.items()}
-                results = {p: masker.mask(topic, p, one, statistics_version=version) for p, one in inputs.items()}
+                results = masker.mask_all(topic, inputs, statistics_version=version) if inputs else {}
         except FormatUnavailableError as error:
             self._report.format_unavailable(str(error))
             self._is_stale = True

@@ -6,9 +6,8 @@ handle no strings and no Python object per value.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterator
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from itertools import accumulate
 
 import numpy as np
@@ -143,7 +142,7 @@ class Distortion:
         return count / max(1, self.values)
 
     def __add__(self, other: Distortion) -> Distortion:
-        return Distortion(*map(operator.add, astuple(self), astuple(other)))
+        return Distortion(*(getattr(self, name) + getattr(other, name) for name in self.__slots__))
 
 
 @dataclass(frozen=True, slots=True)

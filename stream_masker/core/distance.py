@@ -146,7 +146,9 @@ class Distance:
             fill_by_subsumers(rows, places, self._scale[1], a, *columns.members, tau.depth, *links)
             return
         for place, position in zip(places, a, strict=True):
-            rows[place] = self._pair_levels(np.full_like(columns.positions, position), columns.positions)
+            rows[place, : columns.positions.size] = self._pair_levels(
+                np.full_like(columns.positions, position), columns.positions
+            )
 
     def level_matrix(self, a: Int32Array, b: Int32Array | Columns) -> Levels:
         """Return (k, t): the distances of k positions to t others, as indices into ``levels``."""

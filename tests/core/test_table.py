@@ -64,11 +64,17 @@ def test_rows_that_stay_are_kept(table, data):
 
 @given(table=tables(taxonomies(most=40)))
 def test_rows_of_any_concept(table):
+    """For the classes of anchors and their ancestors alone, and for all classes, which then take their place."""
     tau = table.distance.taxonomy
-    for position in range(len(tau)):
-        expected = scan(table.distance, np.array([position]))[0][table.members[table.starts[:-1]]]
-        expected[table.class_of[position]] = 0.0
-        np.testing.assert_array_equal(table.levels[table.all_rows[table.slots(np.array([position]))[0]]], expected)
+    every = np.arange(len(tau), dtype=np.int32)
+    expected, own = scan(table.distance, every)[:, table.members[table.starts[:-1]]], table.class_of
+    expected[every, own] = 0.0
+    near = own[np.unique(tau.closure.above(table.anchors)[1])]
+    rows = table.all_rows[table.slots(every, whole=False)]
+    np.testing.assert_array_equal(table.levels[rows[:, near]], expected[:, near])
+    for position in every:
+        row = table.all_rows[table.slots(np.array([position]))[0]]
+        np.testing.assert_array_equal(table.levels[row], expected[position])
 
 
 @given(table=tables(taxonomies(most=40)), data=st.data())

@@ -98,6 +98,15 @@ def test_words_by_position(offset: int, partition: int, topic: str, codes: list[
     assert fast.draw_words(keys, Batch(1, (column,)))[0].tolist() == expected
 
 
+def test_the_digests_of_several_partitions_are_those_of_each() -> None:
+    partitions, offsets = np.array([3, 0, 3]), np.array([5, 5, 7])
+    keys = fast.PositionKeys(SECRET, "topic", partitions, offsets)
+    assert keys.digests.tolist() == [
+        fast.PositionKeys(SECRET, "topic", p, np.array([o])).digests[0].tolist()
+        for p, o in zip(partitions.tolist(), offsets.tolist(), strict=True)
+    ]
+
+
 @given(TEXTS)
 def test_words_of_records(key: bytes) -> None:
     keys, digest = fast.FieldKeys(SECRET, [key]), field_digest(key)

@@ -138,6 +138,30 @@ def test_large_runs_are_split_without_changing_their_sums(bench, monkeypatch):
     assert same_counts(merged.masked.pairs[0, 1], whole.masked.pairs[0, 1])
 
 
+@pytest.mark.parametrize("noise_key", [None, "patient"])
+def test_partitions_are_masked_together_as_each_alone(bench, noise_key):
+    """Only the distortions of all stand in the first block."""
+    on_bench = bench(TWO, noise_key=noise_key)
+    events = [b'{"a":"I10","b":["E11","E11.99"],"patient":7}', None, b"x", b'{"a":"E03","b":[],"patient":8}']
+    given = {
+        partition: inputs([InputRecord(start + k, value, timestamp=k) for k, value in enumerate(values)])
+        for partition, start, values in ((5, 9, events), (2, 10, events[:1]), (4, 9, events[::-1] * 700))
+    }
+    together = on_bench.masker.mask_all("t", given, statistics_version=1)
+    assert list(together) == list(given)
+    for partition, records in given.items():
+        alone = on_bench.masker.mask("t", partition, records, statistics_version=1)
+        assert outcomes(together[partition]) == outcomes(alone)
+        for one, other in zip(together[partition].blocks, alone.blocks, strict=True):
+            places = [(b.partition, b.first_offset, b.last_offset, b.timestamp, b.unchanged) for b in (one, other)]
+            assert places[0] == places[1]
+            for each in ("original", "masked"):
+                assert on_bench.texts_counted(getattr(one, each)) == on_bench.texts_counted(getattr(other, each))
+    values = sum(result.blocks[0].distortions[0].values for result in together.values())
+    assert values == together[5].blocks[0].distortions[0].values == 2 + 1 + 1400
+    assert sum((result.tally for result in together.values()), Counter())["generalized", "b"] == 1 + 1 + 700
+
+
 def test_a_batch_without_masked_records_has_a_block(bench):
     """It replaces earlier blocks of the same records."""
     on_bench = bench(TWO)

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from dataclasses import replace
 from itertools import combinations
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -10,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_masker.core.batch import ABSENT, Batch, Column
-from stream_masker.core.statistics.counts import KEY_SLOTS, NO_SLOT, count_batch, merge
+from stream_masker.core.statistics import counts as counts_module
+from stream_masker.core.statistics.counts import KEY_SLOTS, NO_SLOT, Groups, count_batch, count_groups, merge
 from stream_masker.errors import StatisticsError
 
 SIZES = (4, 6, 5)
@@ -104,6 +106,21 @@ def test_counts_equal_those_of_the_literal_rows(batch):
     assert {c: entries(part) for c, part in counts.contexts.items()} == {
         c: literal(batch, [i for i, number in enumerate(numbers) if number == c]) for c in set(numbers)
     }
+
+
+@given(batch=batches(), data=st.data())
+@pytest.mark.parametrize("most", [None, 50])
+def test_groups_are_counted_as_their_records_alone(most, batch, data):
+    """Also where keys and groups together are too large for a word."""
+    numbers = np.array(data.draw(st.lists(st.integers(0, 3), min_size=batch.size, max_size=batch.size)), np.int64)
+    with patch.object(counts_module, "MAX_KEY", most or counts_module.MAX_KEY):
+        counted = count_groups(batch, SIZES[: len(batch.columns)], Groups(numbers, 4))
+    for group, counts in enumerate(counted):
+        own = np.flatnonzero(numbers == group)
+        assert (counts.records, entries(counts)) == (own.size, literal(batch, own.tolist()))
+        contexts = [] if batch.context is None else batch.context[own].tolist()
+        assert counts.contexts.keys() == set(contexts)
+        assert sum(part.records for part in counts.contexts.values()) == len(contexts)
 
 
 @given(parts=st.lists(batches(shapes=st.just([False, True, False])), min_size=1, max_size=5))

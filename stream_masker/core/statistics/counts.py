@@ -80,8 +80,8 @@ class SparseCounts:
         bits = np.bitwise_count(self.key_bits).astype(np.int64)
         return np.where(bits < MANY_KEYS, np.minimum(np.maximum(bits, 1), self.counts), self.counts)
 
-    def select(self, some: BoolArray | Int64Array) -> SparseCounts:
-        """Return the counts of some keys; ``some``: (m,) bool, or (k,) ascending indices."""
+    def select(self, some: BoolArray | Int64Array | slice) -> SparseCounts:
+        """Return the counts of some keys; ``some``: (m,) bool, (k,) ascending indices, or consecutive ones."""
         bits = None if self.key_bits is None else self.key_bits[some]
         return SparseCounts(self.keys[some], self.counts[some], bits)
 
@@ -197,37 +197,6 @@ def _count_contexts(batch: Batch, sizes: Sequence[int], groups: Groups) -> list[
     return [{c: one for c, one in zip(numbers.tolist(), part, strict=True) if one.records} for part in parts]
 
 
-def count_keys(keys: Int64Array, slots: Int64Array | None = None) -> SparseCounts:
-    """Count how often each key occurs; ``keys``: (n,) int64 in any order; ``slots``: (n,), see ``Batch``."""
-    if slots is None:
-        return SparseCounts(*np.unique(keys, return_counts=True))
-    bits = np.where(slots < KEY_SLOTS, np.uint64(1) << (slots % KEY_SLOTS).astype(np.uint64), np.uint64(0))
-    return sum_by_key(keys, np.ones(keys.size, np.int64), bits)
-
-
-def _count_keys(keys: Int64Array, groups: Groups, slots: Int64Array | None = None) -> list[SparseCounts]:
-    """Count how often each key, at least 0, occurs in each group."""
-    span, distinct = int(keys.max(initial=0)) + 1, None
-    if span * groups.number > MAX_KEY:
-        distinct, keys = np.unique(keys, return_inverse=True)
-        span = distinct.size
-    whole, ends = count_keys(groups.of * span + keys, slots), span * np.arange(groups.number + 1)
-    parts = []
-    for start, (low, high) in zip(ends.tolist(), pairwise(np.searchsorted(whole.keys, ends).tolist()), strict=False):
-        own, bits = whole.keys[low:high] - start, whole.key_bits
-        own = own if distinct is None else distinct[own]
-        parts.append(SparseCounts(own, whole.counts[low:high], None if bits is None else bits[low:high]))
-    return parts
-
-
-def count_rows(codes: Sequence[Int32Array], size: int) -> SparseCounts:
-    """Count the values of one attribute in n rows, or the pairs of values of two; rows that lack one do not count.
-
-    ``codes``: (n,) positions of each attribute. ``size``: the number of concepts of the last one's taxonomy.
-    """
-    return _count_rows(codes, size, Groups(np.zeros(codes[0].size, np.int64), 1))[0]
-
-
 def _count_rows(
     codes: Sequence[Int32Array],
     size: int,
@@ -235,9 +204,10 @@ def _count_rows(
     slots: Int64Array | None = None,
     patterns: tuple[Int64Array, int] | None = None,
 ) -> list[SparseCounts]:
-    """Count the rows of each group as ``count_rows``.
+    """Count the values of one attribute in n rows, or the pairs of values of two; rows that lack one do not count.
 
-    ``slots``: (n,), see ``Batch``. ``patterns``: (n,) numbers below some bound, which the keys end with.
+    * ``codes``: (n,) positions of each attribute. ``size``: the number of concepts of the last one's taxonomy.
+    * ``slots``: (n,), see ``Batch``. ``patterns``: (n,) numbers below some bound, which the keys end with.
     """
     there = np.logical_and.reduce([own >= 0 for own in codes])
     first, *second = (own[there].astype(np.int64) for own in codes)
@@ -245,6 +215,24 @@ def _count_rows(
     if patterns is not None:
         keys = keys * patterns[1] + patterns[0][there]
     return _count_keys(keys, Groups(groups.of[there], groups.number), None if slots is None else slots[there])
+
+
+def _count_keys(keys: Int64Array, groups: Groups, slots: Int64Array | None = None) -> list[SparseCounts]:
+    """Count how often each key occurs in each group; ``keys``: (n,) int64, at least 0; ``slots``: see ``Batch``."""
+    span, distinct = int(keys.max(initial=0)) + 1, None
+    if span * groups.number > MAX_KEY:
+        distinct, keys = np.unique(keys, return_inverse=True)
+        span = distinct.size
+    keys = groups.of * span + keys
+    if slots is None:
+        whole = SparseCounts(*np.unique(keys, return_counts=True))
+    else:
+        bits = np.where(slots < KEY_SLOTS, np.uint64(1) << (slots % KEY_SLOTS).astype(np.uint64), np.uint64(0))
+        whole = sum_by_key(keys, np.ones(keys.size, np.int64), bits)
+    ends = np.searchsorted(whole.keys, span * np.arange(groups.number + 1)).tolist()
+    own = whole.keys % span
+    whole = replace(whole, keys=own if distinct is None else distinct[own])
+    return [whole.select(slice(*each)) for each in pairwise(ends)]
 
 
 def marginals(pair: SparseCounts, size_b: int) -> tuple[SparseCounts, SparseCounts]:

@@ -21,8 +21,9 @@ from functools import cached_property
 import numpy as np
 
 from stream_masker.core.arrays import Float64Array, Int32Array, Int64Array, Levels
+from stream_masker.core.batch import Batch, Column
 from stream_masker.core.distance import ConceptsLike, Distance
-from stream_masker.core.statistics.counts import Counts, SparseCounts, count_keys, count_rows, marginals, same_counts
+from stream_masker.core.statistics.counts import Counts, SparseCounts, count_batch, marginals, same_counts
 from stream_masker.core.statistics.summary import Statistics, pack_observed, unpack_observed
 from stream_masker.core.table import DistanceTable, least_total, table_of
 from stream_masker.core.validation import require_type
@@ -77,18 +78,22 @@ def distance_correlation(a: ConceptsLike, d_a: Distance, b: ConceptsLike, d_b: D
 def value_counts(values: ConceptsLike, d: Distance) -> SparseCounts:
     """Count how often each concept occurs among n ids or positions. Raises UnknownConceptError."""
     require_type("the distance", d, Distance)
-    return count_keys(d.encode(values).astype(np.int64))
+    return _counted((values, d)).values[0]
+
+
+def _counted(*columns: tuple[ConceptsLike, Distance]) -> Counts:
+    """Count values of equally many rows: of each attribute ids or positions, and the distance."""
+    codes = [Column(d.encode(values)) for values, d in columns]
+    return count_batch(Batch(codes[0].codes.size, tuple(codes)), [len(d.taxonomy) for _, d in columns])
 
 
 def _pair(a: ConceptsLike, d_a: Distance, b: ConceptsLike, d_b: Distance) -> tuple[float, float]:
     require_type("d_a", d_a, Distance)
     require_type("d_b", d_b, Distance)
-    first, second = d_a.encode(a), d_b.encode(b)
-    if len(first) != len(second):
-        raise ParameterError(f"both attributes need the same number of rows, not {len(first)} and {len(second)}")
-    pair = count_rows([first, second], len(d_b.taxonomy))
-    of_a, of_b = marginals(pair, len(d_b.taxonomy))
-    return covariance_and_correlation(pair, Marginal.of(of_a, d_a), Marginal.of(of_b, d_b))
+    if len(a) != len(b):
+        raise ParameterError(f"both attributes need the same number of rows, not {len(a)} and {len(b)}")
+    counts = _counted((a, d_a), (b, d_b))
+    return covariance_and_correlation(counts.pairs[0, 1], *map(Marginal.of, counts.values, (d_a, d_b)))
 
 
 class Marginal:

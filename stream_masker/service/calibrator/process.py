@@ -259,7 +259,8 @@ def build_app(configuration: Configuration, driver: Driver) -> faust.App:
 
     @app.timer(interval=TICK_SECONDS)  # type: ignore[untyped-decorator]
     async def publish() -> None:
-        await driver.tick(lambda offset: app.consumer.seek(partition, offset))
+        # on the thread that fetches: ``seek`` alone would drop what that thread reads at the same time, and end it
+        await driver.tick(lambda offset: app.consumer.seek_wait({partition: offset}))
 
     @app.timer(interval=TICK_SECONDS)  # type: ignore[untyped-decorator]
     async def beat() -> None:

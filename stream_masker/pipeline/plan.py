@@ -194,13 +194,13 @@ class Action(IntEnum):
 _ACTIONS: Final = {"keep": Action.KEEP, "drop": Action.DROP}
 
 
-def policy(plan: Plan) -> list[tuple[Path, Action]]:
-    """Return all paths that the plan gives an action to.
+def policy(plan: Plan) -> list[tuple[Path, Action, FieldTransform | None]]:
+    """Return all paths that the plan gives an action to, with the transform if they have one.
 
     The fields that filters compare are kept, except for a filter at the end of a path, which selects whole elements.
     """
-    actions = [(path, Action.MASKED) for _, path in plan.written]
+    rules: list[tuple[Path, Action, FieldTransform | None]] = [(path, Action.MASKED, None) for _, path in plan.written]
     for key, paths in plan.fields.lists.items():
-        actions += [(path, _ACTIONS.get(key, Action.TRANSFORM)) for path in paths]
-    kept = (path.filter_fields() for path, action in actions if action is not Action.DROP)
-    return [*actions, *((field, Action.KEEP) for field in chain.from_iterable(kept))]
+        rules += [(path, _ACTIONS.get(key, Action.TRANSFORM), transform) for path, transform in paths.items()]
+    kept = (path.filter_fields() for path, action, _ in rules if action is not Action.DROP)
+    return [*rules, *((field, Action.KEEP, None) for field in chain.from_iterable(kept))]

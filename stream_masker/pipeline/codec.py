@@ -219,7 +219,7 @@ class Codec:
         documents = [document for document, _ in opened]
         read_keys = {path: list(map(key_text, first_values(documents, path))) for path in self._keys}
         walk = Walk(self._plan, self._pseudonyms, read_keys)
-        noise_key, unit = self._plan.noise_key, self._plan.unit
+        noise_key = self._plan.noise_key
         keys = [] if noise_key is None else read_keys[noise_key]
         if noise_key is not None:
             without = (record for record, key in enumerate(keys) if not key)
@@ -236,12 +236,10 @@ class Codec:
             offset = offsets[indices[number]]
             rejected[offset] = Rejected(offset, reason.value, path)
         keys = list(compress(keys, good))
-        units = None if unit is None else np.array(read_keys[unit], object)[good]
         batch = Batch(
             int(np.count_nonzero(good)),
             tuple(one.column for one in codes.values()),
             slots=None if noise_key is None else key_slots(self._pseudonyms.secret, keys),
-            units=None if units is None else np.unique(units, return_inverse=True)[1],
             context=None if contexts is None else contexts[good],
         )
         return RecordPart(

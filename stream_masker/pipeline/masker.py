@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import accumulate, chain, islice, pairwise
 from typing import Final, TypeAlias
@@ -222,7 +223,10 @@ class RecordMasker:
         return self._mask_part(records, mask_batch, known, hold=hold)
 
     def _mask_batch(self, place: tuple[str, int], part: RecordPart, offsets: Sequence[int]) -> MaskedBatch:
-        """Mask a batch; place: topic and partition. Raises GroupTooSmallError if it has too few units."""
+        """Mask a batch; place: topic and partition. Raises GroupTooSmallError if it has too few units.
+
+        A unit is a record or, for a mechanism that counts units, all records with one noise key.
+        """
         batch, mechanism = part.batch, self._mechanism
         if not batch.size:
             return MaskedBatch(batch.columns, (Distortion(),) * len(batch.columns))
@@ -230,6 +234,8 @@ class RecordMasker:
             keys: Keys = PositionKeys(self._secret, *place, np.array(offsets, np.int64)[part.indices])
         else:
             keys = FieldKeys(self._secret, part.keys)
+            if self.needs_group and mechanism.counts_units:
+                batch = replace(batch, units=np.unique(np.array(part.keys, object), return_inverse=True)[1])
         if self.needs_group and (lacking := mechanism.group_minimum - batch.unit_count) > 0:
             raise GroupTooSmallError(lacking)
         try:

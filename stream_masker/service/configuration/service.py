@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from stream_masker.service.configuration.base import Duration, FieldPath, NonEmptyText, PositiveInt, Section, matching
+from stream_masker.service.configuration.base import Duration, NonEmptyText, PositiveInt, Section, matching
 from stream_masker.service.configuration.errors import SHOWS_NOTHING
 
 
@@ -83,9 +83,6 @@ class GroupsSection(Section):
     """The maximum number of records in a group; at least 2."""
     delay: Duration = 10.0
     """The time after which a group with enough records is masked, in seconds or with a unit such as `10s`."""
-    unit: FieldPath | None = None
-    """The path of the field, such as `patient.id`, whose different values k-anonymity counts. Only for
-    microaggregation. Default: it counts records."""
 
 
 class SecretSource(Section):

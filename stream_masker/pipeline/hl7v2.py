@@ -138,7 +138,7 @@ def _delimiters(header: str) -> Delimiters:
 
 
 class Hl7Format(RecordFormat):
-    """The format of records that are HL7 v2 messages. Keys are bytes."""
+    """The format of records that are HL7 v2 messages."""
 
     def __init__(self, parsed: Mapping[str, Set[str]] | None = None) -> None:
         """``parsed``: the numbers of the fields that are not left as texts, by segment; by default all fields."""

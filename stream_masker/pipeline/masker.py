@@ -22,7 +22,7 @@ from stream_masker.core.random import FieldKeys, Keys, PositionKeys, Secret
 from stream_masker.core.statistics.counts import Counts, count_batch, joined, merge
 from stream_masker.errors import ParameterError, StatisticsError, StreamMaskerError
 from stream_masker.pipeline.codec import DOCUMENTS, Codec, RecordPart
-from stream_masker.pipeline.formats import KEY_FIELD, FormatUnavailableError, MessageKeys, RecordFormat
+from stream_masker.pipeline.formats import FormatUnavailableError, RecordFormat, masked_keys
 from stream_masker.pipeline.plan import Plan
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.pipeline.records import (
@@ -86,9 +86,8 @@ class RecordMasker:
         self._secret = Secret(secret)
         self._plan, self._mechanism = plan, mechanism
         self._sizes = [len(attribute.concepts.taxonomy) for attribute in plan.attributes]
-        pseudonyms = Pseudonyms(self._secret)
-        self._codec = Codec(plan, pseudonyms, record_format)
-        self._keys = MessageKeys(plan.key, record_format, pseudonyms)
+        self._pseudonyms = Pseudonyms(self._secret)
+        self._codec = Codec(plan, self._pseudonyms, record_format)
 
     @property
     def needs_group(self) -> bool:
@@ -116,18 +115,15 @@ class RecordMasker:
         or with ``hold`` GroupTooSmallError is raised. Raises StatisticsError if the mechanism has no statistics, and
         FormatUnavailableError if the records' format cannot decode or encode them now.
         """
-        keys, refused = self._keys.masked(records.keys)
-        offsets = ((records.offsets[index], reason) for index, reason in refused.items())
-        known = {offset: Rejected(offset, reason.value, KEY_FIELD) for offset, reason in offsets}
         mask_batch = partial(self._mask_batch, (topic, partition))
-        size = len(records)
+        known, size = dict[int, Rejected](), len(records)
         at_once = max(size, 1) if self.needs_group else DOCUMENTS
         several = (records.part(start, start + at_once) for start in range(0, max(size, 1), at_once))
         parts = [one for some in several for one in self._mask_part(some, mask_batch, known, hold=hold)]
         return Result(
             offsets=records.offsets,
             values=list(chain.from_iterable(part.values for part in parts)),
-            keys=keys,
+            keys=masked_keys(self._plan.key, records.keys, self._pseudonyms),
             headers=self._headers(records, statistics_version),
             timestamps=records.timestamps,
             rejected=dict(chain.from_iterable(part.rejected.items() for part in parts)),

@@ -166,8 +166,6 @@ def _service_problems(configuration: Configuration) -> Iterator[Problem]:
     for role, name in configuration.topics:
         if (other := roles.setdefault(name, role)) != role:
             yield ("topics", role), f"{name!r} is also topics.{other}: all topics must differ"
-    if format_.value == "json" and format_.key != "plain":
-        yield ("format", "key"), "keys are in the Confluent wire format only if values are: use value: confluent too"
     if configuration.records == "hl7v2" and format_.value != "json":
         yield ("format", "value"), "HL7 v2 messages have no schema: leave it out with records: hl7v2"
 

@@ -126,9 +126,6 @@ class FormatSection(Section):
     value: Literal["json", "confluent"] = "json"
     """The format of values: JSON, or the Confluent wire format (`confluent`), which is the id of a schema in the
     registry and a value in Avro, Protobuf or JSON by this schema."""
-    key: Literal["plain", "confluent"] = "plain"
-    """The format of message keys: bytes (`plain`), or the Confluent wire format (`confluent`). Only `message.key:
-    pseudonymize` depends on it: it replaces the texts and numbers in a key."""
     registry: RegistrySection = RegistrySection()
     """The schema registry. Only for `confluent`."""
 

@@ -118,15 +118,6 @@ def _check_number(number: int) -> None:
         raise RecordRejectedError(Reason.NUMBER_TOO_LARGE)
 
 
-def document_of(record_format: RecordFormat | None, value: bytes) -> Any:
-    """Return the content of a record as JSON has it, also of one that is no object; None as the format stands for JSON.
-
-    Raises RecordRejectedError, and orjson.JSONDecodeError for what is not JSON.
-    """
-    content: Any = value if record_format is None else record_format.decode(value)[0]
-    return orjson.loads(content if isinstance(content, bytes) else orjson.dumps(content, default=str))
-
-
 def masked_keys(treatment: str, keys: Sequence[bytes | None], pseudonyms: Pseudonyms) -> Sequence[bytes | None]:
     """Return the keys of messages, which are kept, dropped or replaced by pseudonyms; None stays None.
 

@@ -90,11 +90,6 @@ class RecordMasker:
         self._codec = Codec(plan, self._pseudonyms, record_format)
 
     @property
-    def needs_group(self) -> bool:
-        """Whether the mechanism masks groups of records."""
-        return self._mechanism.needs_group
-
-    @property
     def reads_headers(self) -> bool:
         """Whether the plan uses the records' headers. If not, they may be left out of the input."""
         return bool(self._plan.headers)
@@ -117,7 +112,7 @@ class RecordMasker:
         """
         mask_batch = partial(self._mask_batch, (topic, partition))
         known, size = dict[int, Rejected](), len(records)
-        at_once = max(size, 1) if self.needs_group else DOCUMENTS
+        at_once = max(size, 1) if self._mechanism.needs_group else DOCUMENTS
         several = (records.part(start, start + at_once) for start in range(0, max(size, 1), at_once))
         parts = [one for some in several for one in self._mask_part(some, mask_batch, known, hold=hold)]
         return Result(
@@ -175,7 +170,7 @@ class RecordMasker:
         """Return the headers that the policy names, in their order, and those that state how a record was masked."""
         kept = frozenset(self._plan.headers)
         own = stamp(version, self._mechanism.name, self._plan.configuration)
-        if self.needs_group and len(records):
+        if self._mechanism.needs_group and len(records):
             own.append((GROUP_HEADER, f"{records.offsets[0]}-{records.offsets[-1]}".encode()))
         if not kept:
             return [own] * len(records)
@@ -207,7 +202,7 @@ class RecordMasker:
                 raise
             reason = Reason.GROUP_TOO_SMALL
         except Exception as error:  # noqa: BLE001
-            if size > 1 and not self.needs_group:
+            if size > 1 and not self._mechanism.needs_group:
                 middle = size // 2
                 halves = records.part(0, middle), records.part(middle, size)
                 return [one for half in halves for one in self._mask_part(half, mask_batch, known, hold=hold)]
@@ -230,14 +225,14 @@ class RecordMasker:
             keys: Keys = PositionKeys(self._secret, *place, np.array(offsets, np.int64)[part.indices])
         else:
             keys = FieldKeys(self._secret, part.keys)
-            if self.needs_group and mechanism.counts_units:
+            if self._mechanism.needs_group and mechanism.counts_units:
                 batch = replace(batch, units=np.unique(np.array(part.keys, object), return_inverse=True)[1])
-        if self.needs_group and (lacking := mechanism.group_minimum - batch.unit_count) > 0:
+        if self._mechanism.needs_group and (lacking := mechanism.group_minimum - batch.unit_count) > 0:
             raise GroupTooSmallError(lacking)
         try:
             masked = mechanism.mask_batch(batch, keys)
         except ParameterError as error:
-            if not self.needs_group:
+            if not self._mechanism.needs_group:
                 raise
             raise GroupTooSmallError(1) from error
         for before, after, size in zip(batch.columns, masked.columns, self._sizes, strict=True):

@@ -39,9 +39,9 @@ DOCUMENTS: Final = 1_000
 of fewer, each record has a larger share in what is done once a batch."""
 
 NO_CODE, SUPPRESSED, NOT_A_CODE, EMPTY, UNKNOWN_CODE, MISSING = range(-1, -7, -1)
-_REASONS: Final = (Reason.MISSING, Reason.UNKNOWN_CODE, Reason.EMPTY, Reason.NOT_A_CODE)
 """The value of a code is ``2 * position``, and 1 more if only a prefix of it is known; or one of these numbers."""
 
+_REASONS: Final = (Reason.MISSING, Reason.UNKNOWN_CODE, Reason.EMPTY, Reason.NOT_A_CODE)
 
 Found: TypeAlias = tuple[int, Path, Slots]
 """Values at a path of an attribute, and the number of their place, 0 in a scalar."""

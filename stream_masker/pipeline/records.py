@@ -93,18 +93,13 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Result:
-    """The outcomes of n records as columns, in the order of the input, and their counts as blocks.
+class Result(Inputs):
+    """The outcomes of n records as the columns of the input after masking, and their counts as blocks.
 
-    rejected: by offset; the other columns of rejected records have no meaning; values: None for a tombstone; headers:
-    records with equal headers may share one list, which must not be modified.
+    rejected: by offset; the columns of rejected records have no meaning; headers: records with equal headers may share
+    one list, which must not be modified.
     """
 
-    offsets: Sequence[int]
-    values: Sequence[bytes | None]
-    keys: Sequence[bytes | None]
-    headers: Sequence[list[Header]]
-    timestamps: Sequence[int]
     rejected: Mapping[int, Rejected]
     blocks: Sequence[Block]
     tally: Tally = field(default_factory=Counter)

@@ -183,7 +183,7 @@ class _Auditor:
         if location.offset not in result.offsets:
             raise StatisticsError("the group that its headers name does not contain it")
         index = result.offsets.index(location.offset)
-        written = result.values[index], result.keys[index], result.headers[index]
+        written = result.values[index], result.keys[index], [*result.headers[index]]
         return result.rejected.get(location.offset, written)
 
 

@@ -323,7 +323,7 @@ def _explained(attribute: AttributePlan, distance: Distance, before: JsonValue, 
         return f"{tau.ids[position]} ({tau.labels[position]})" if tau.labels[position] else tau.ids[position]
 
     for k, (text, mask) in enumerate(zip(texts(before), texts(after), strict=True)):
-        yield f"{attribute.name} ({attribute.path})" + (f", element {k}" if attribute.is_array else "")
+        yield f"{attribute.name} ({attribute.path.text})" + (f", element {k}" if attribute.is_array else "")
         yield f"  value        {text}"
         if not (isinstance(text, str) and isinstance(mask, str)):
             yield "  concept      none: the value is missing or suppressed"

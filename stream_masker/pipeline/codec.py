@@ -39,9 +39,9 @@ DOCUMENTS: Final = 1_000
 of fewer, each record has a larger share in what is done once a batch."""
 
 NO_CODE, SUPPRESSED, NOT_A_CODE, EMPTY, UNKNOWN_CODE, MISSING = range(-1, -7, -1)
-_REASONS: Final = (Reason.MISSING, Reason.UNKNOWN_CODE, Reason.EMPTY, Reason.NOT_A_CODE)
 """The value of a code is ``2 * position``, and 1 more if only a prefix of it is known; or one of these numbers."""
 
+_REASONS: Final = (Reason.MISSING, Reason.UNKNOWN_CODE, Reason.EMPTY, Reason.NOT_A_CODE)
 
 Found: TypeAlias = tuple[int, Path, Slots]
 """Values at a path of an attribute, and the number of their place, 0 in a scalar."""
@@ -219,7 +219,7 @@ class Codec:
         documents = [document for document, _ in opened]
         read_keys = {path: list(map(key_text, first_values(documents, path))) for path in self._keys}
         walk = Walk(self._plan, self._pseudonyms, read_keys)
-        noise_key, unit = self._plan.noise_key, self._plan.unit
+        noise_key = self._plan.noise_key
         keys = [] if noise_key is None else read_keys[noise_key]
         if noise_key is not None:
             without = (record for record, key in enumerate(keys) if not key)
@@ -236,12 +236,10 @@ class Codec:
             offset = offsets[indices[number]]
             rejected[offset] = Rejected(offset, reason.value, path)
         keys = list(compress(keys, good))
-        units = None if unit is None else np.array(read_keys[unit], object)[good]
         batch = Batch(
             int(np.count_nonzero(good)),
             tuple(one.column for one in codes.values()),
             slots=None if noise_key is None else key_slots(self._pseudonyms.secret, keys),
-            units=None if units is None else np.unique(units, return_inverse=True)[1],
             context=None if contexts is None else contexts[good],
         )
         return RecordPart(

@@ -11,10 +11,10 @@ A reference keeps its kind and the type of what it refers to (``Patient/17`` bec
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 from urllib.parse import unquote
 from uuid import UUID
 
@@ -57,30 +57,21 @@ _PARAMETER: Final = re.compile(r"[A-Za-z_][A-Za-z_-]*(?::[A-Za-z]+)?")
 _SYSTEM: Final = re.compile(r"(?:https?://|urn:)[A-Za-z0-9./:_-]*")
 
 
-class Reference(NamedTuple):
-    """A reference: what stays of it (``Patient/``, ``Patient?``, ``urn:uuid:``, ``#`` or nothing), and the id.
-
-    Behind ``?``, it is the condition.
-    """
-
-    prefix: str
-    id: str
-
-
 @lru_cache(maxsize=1 << 16)
-def parse_reference(text: str) -> Reference:
-    """Return the parts of a reference. A server's address and a version are not among them.
+def parse_reference(text: str) -> tuple[str, str]:
+    """Return what stays of a reference (``Patient/``, ``Patient?``, ``urn:uuid:``, ``#`` or nothing), and the id, or
+    behind ``?`` the condition. A server's address and a version are removed.
 
     A text that is not a reference to a type of FHIR R4 is an id as a whole.
     """
     match = _REFERENCE.fullmatch(text)
     if match is not None and match["prefix"]:
-        return Reference(match["prefix"], match["own"])
+        return match["prefix"], match["own"]
     if match is not None and match["type"] in R4_TYPES:
-        return Reference(f"{match['type']}/", match["id"])
+        return f"{match['type']}/", match["id"]
     if match is not None and match["searched"] in R4_TYPES:
-        return Reference(f"{match['searched']}?", match["condition"])
-    return Reference("", text)
+        return f"{match['searched']}?", match["condition"]
+    return "", text
 
 
 @lru_cache(maxsize=1 << 16)
@@ -131,18 +122,6 @@ TYPE_PATH: Final = Path("Bundle.resourceType", (NameStep("resourceType"),))
 _SUBJECTS: Final = ("subject", "patient", "beneficiary")
 
 
-@dataclass(frozen=True, slots=True)
-class FhirTypes:
-    """The types of resources that the configuration names, and whether those of other types are kept."""
-
-    listed: frozenset[str]
-    keeps_others: bool
-
-    def admit(self, resource: JsonValue) -> bool:
-        """Return whether a resource of a Bundle is kept; its fields are treated by the field policy."""
-        return self.keeps_others or _type_of(resource) in self.listed
-
-
 def fhir_path(path: Path, *, first: bool = False) -> Path:
     """Return the path into a message's form as a Bundle. Raises ConfigurationError for a path without a type.
 
@@ -163,19 +142,13 @@ def fhir_path(path: Path, *, first: bool = False) -> Path:
     return Path(path.text, (NameStep("entry"), selects, NameStep("resource"), *rest))
 
 
-def type_of_path(path: Path) -> str:
-    """Return the type that a configured path starts with."""
-    start = path.steps[0]
-    return start.key if isinstance(start, NameStep) else ""
-
-
 def fhir_form(plan: Plan, form: Form) -> Form:
     """Return what opens FHIR messages as Bundles; ``form``: opens their JSON.
 
     It raises RecordRejectedError for an object that is not a resource of a listed type, for a Bundle whose entries are
     not a list of objects, and, if the patient keys the noise, for a Bundle that is about several patients.
     """
-    types = plan.fhir or FhirTypes(frozenset(), keeps_others=False)
+    types = plan.fhir or frozenset[str]()
     reads_patient = any(path.text == PATIENT_KEY for path in plan.keys)
     one_patient = plan.noise_key is not None and plan.noise_key.text == PATIENT_KEY
 
@@ -196,19 +169,19 @@ def fhir_form(plan: Plan, form: Form) -> Form:
     return open_record
 
 
-def bundle_of(document: Document, types: FhirTypes) -> Document:
-    """Return a message as a Bundle with the resources to mask. Raises RecordRejectedError like ``fhir_form``."""
+def bundle_of(document: Document, types: Set[str]) -> Document:
+    """Return a message as a Bundle with its resources of these types. Raises RecordRejectedError like ``fhir_form``."""
     bundle = _as_bundle(document, types)
     if "entry" in bundle:
-        bundle["entry"] = [e for e in _entries(bundle) if "resource" not in e or types.admit(e["resource"])]
+        bundle["entry"] = [e for e in _entries(bundle) if "resource" not in e or _type_of(e["resource"]) in types]
     return bundle
 
 
-def _as_bundle(document: Document, types: FhirTypes) -> Document:
+def _as_bundle(document: Document, types: Set[str]) -> Document:
     if _type_of(document) == BUNDLE:
         document.pop(PATIENT_KEY, None)
         return document
-    if not (_type_of(document) in R4_TYPES and types.admit(document)):
+    if _type_of(document) not in types:
         raise RecordRejectedError(Reason.UNLISTED_TYPE)
     return {"resourceType": BUNDLE, "entry": [{"resource": document}]}
 
@@ -240,4 +213,4 @@ def patients_of(bundle: Document) -> set[str]:
     ids = {text for patient in patients if (text := _text(patient, "id")) is not None}
     subjects = (_text(resource.get(member), "reference") or "" for resource in resources for member in _SUBJECTS)
     prefixes = ("Patient/",) if ids else ("Patient/", "Patient?", UUID_PREFIX)
-    return ids | {one.id for one in map(parse_reference, subjects) if one.prefix in prefixes}
+    return ids | {own_id for prefix, own_id in map(parse_reference, subjects) if prefix in prefixes}

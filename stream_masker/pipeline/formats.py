@@ -19,7 +19,7 @@ from stream_masker.pipeline.reasons import Reason, RecordRejectedError
 from stream_masker.pipeline.transforms import Pseudonyms
 
 Write: TypeAlias = Callable[[Any], bytes]
-"""Writes a masked document or key. Raises RecordRejectedError if it does not fit its schema."""
+"""Writes a masked document. Raises RecordRejectedError if it does not fit its schema."""
 
 Form: TypeAlias = Callable[[bytes], tuple[Document, Write]]
 """Opens a record: returns its document, and what writes it. Raises RecordRejectedError."""
@@ -27,23 +27,16 @@ Form: TypeAlias = Callable[[bytes], tuple[Document, Write]]
 MAX_DEPTH: Final = 64
 """The maximum depth of a record. An object without objects or lists has depth 1."""
 
-KEY_FIELD: Final = "message.key"
-"""The configured path that a rejection names if the record's key is the cause."""
-
 
 class RecordFormat(ABC):
-    """A format of the values of records, and perhaps of their keys. By default keys are bytes, and nothing is needed to
-    decode a value.
+    """A format of the values of records. By default nothing is needed to decode a value.
 
     Its functions raise RecordRejectedError for a record that is not in the format, and FormatUnavailableError while
     they cannot obtain what they need to decide that.
     """
 
-    decodes_keys: bool = False
-    """Whether keys are in the format too; if not, a key is bytes."""
-
-    def prepare(self, messages: Iterable[bytes]) -> None:  # noqa: B027
-        """Obtain together what decoding these values or keys needs. Raises only FormatUnavailableError."""
+    def prepare(self, values: Iterable[bytes]) -> None:  # noqa: B027
+        """Obtain together what decoding these values needs. Raises only FormatUnavailableError."""
 
     def reading(self, paths: Iterable[Path]) -> RecordFormat:
         """Return the format for readers of these paths alone, who leave the rest of a record as it is."""
@@ -52,10 +45,6 @@ class RecordFormat(ABC):
     @abstractmethod
     def decode(self, value: bytes) -> tuple[bytes | Document, Write]:
         """Return a record as JSON or as a document, and what writes it once it is masked."""
-
-    def decode_key(self, key: bytes) -> tuple[Any, Write]:
-        """Return a key as JSON or as what JSON stands for, and what writes it once it is masked."""
-        raise RecordRejectedError(Reason.NOT_IN_FORMAT)
 
 
 class FormatUnavailableError(StreamMaskerError):
@@ -129,53 +118,12 @@ def _check_number(number: int) -> None:
         raise RecordRejectedError(Reason.NUMBER_TOO_LARGE)
 
 
-def document_of(record_format: RecordFormat | None, value: bytes) -> Any:
-    """Return the content of a record as JSON has it, also of one that is no object; None as the format stands for JSON.
+def masked_keys(treatment: str, keys: Sequence[bytes | None], pseudonyms: Pseudonyms) -> Sequence[bytes | None]:
+    """Return the keys of messages, which are kept, dropped or replaced by pseudonyms; None stays None.
 
-    Raises RecordRejectedError, and orjson.JSONDecodeError for what is not JSON.
+    A text has the same pseudonym in a key and in a field.
     """
-    content: Any = value if record_format is None else record_format.decode(value)[0]
-    return orjson.loads(content if isinstance(content, bytes) else orjson.dumps(content, default=str))
-
-
-class MessageKeys:
-    """Masks the keys of messages: keeps or drops them, or replaces them by pseudonyms.
-
-    An id has the same pseudonym in a key and in a field. In a key that has a format, each text, number and truth value
-    is replaced, at any depth; null and the names of members stay.
-    """
-
-    def __init__(self, treatment: str, record_format: RecordFormat | None, pseudonyms: Pseudonyms) -> None:
-        """treatment: ``keep``, ``drop`` or ``pseudonymize``."""
-        self._treatment, self._pseudonyms = treatment, pseudonyms
-        self._format = record_format if record_format is not None and record_format.decodes_keys else None
-
-    def masked(self, keys: Sequence[bytes | None]) -> tuple[Sequence[bytes | None], dict[int, Reason]]:
-        """Return the masked keys, and the reasons why records cannot be masked because of their keys, by index.
-
-        None stays None. Raises FormatUnavailableError.
-        """
-        if self._treatment != "pseudonymize":
-            return keys if self._treatment == "keep" else [None] * len(keys), {}
-        given = [key for key in keys if key is not None]
-        if self._format is None:
-            pseudonyms = iter(self._pseudonyms.of_texts(given))
-            return [None if key is None else next(pseudonyms).encode() for key in keys], {}
-        self._format.prepare(given)
-        masked, refused = list[bytes | None](), dict[int, Reason]()
-        for index, key in enumerate(keys):
-            try:
-                masked.append(None if key is None else self._masked(key, self._format))
-            except RecordRejectedError as error:
-                masked.append(None)
-                refused[index] = error.reason
-        return masked, refused
-
-    def _masked(self, key: bytes, record_format: RecordFormat) -> bytes:
-        content, write = record_format.decode_key(key)
-        return write(self._treated(_parsed(content) if isinstance(content, bytes) else content))
-
-    def _treated(self, value: Any) -> Any:
-        if isinstance(value, dict):
-            return {name: self._treated(member) for name, member in value.items()}
-        return list(map(self._treated, value)) if isinstance(value, list) else self._pseudonyms.of_value(value)
+    if treatment != "pseudonymize":
+        return keys if treatment == "keep" else [None] * len(keys)
+    new = iter(pseudonyms.of_texts([key for key in keys if key is not None]))
+    return [None if key is None else next(new).encode() for key in keys]

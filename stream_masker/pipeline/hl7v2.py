@@ -42,7 +42,6 @@ _FORM: Final = re.compile(r"S\[?(?:N[\[F]?N{0,2})?")
 """The steps of a path: a segment, a field, a component and a subcomponent; the first two may have a selector, and the
 field a filter of its repetitions."""
 
-_EVERY_FIELD: Final = frozenset(map(str, range(1, 10_000)))
 _NO_FIELD: Final = frozenset[str]()
 _FIRST: Final = frozenset("1")
 
@@ -138,7 +137,7 @@ def _delimiters(header: str) -> Delimiters:
 
 
 class Hl7Format(RecordFormat):
-    """The format of records that are HL7 v2 messages. Keys are bytes."""
+    """The format of records that are HL7 v2 messages."""
 
     def __init__(self, parsed: Mapping[str, Set[str]] | None = None) -> None:
         """``parsed``: the numbers of the fields that are not left as texts, by segment; by default all fields."""
@@ -149,7 +148,7 @@ class Hl7Format(RecordFormat):
         parsed = defaultdict[str, set[str]](set)
         for path in paths:
             segment, *fields = (step.key for step in path.steps if isinstance(step, NameStep))
-            parsed[segment].update(fields[:1] or _EVERY_FIELD)
+            parsed[segment].update(fields[:1])
         return Hl7Format(parsed)
 
     def decode(self, value: bytes) -> tuple[Document, Write]:

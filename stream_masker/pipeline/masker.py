@@ -22,7 +22,7 @@ from stream_masker.core.random import FieldKeys, Keys, PositionKeys, Secret
 from stream_masker.core.statistics.counts import Counts, Groups, count_batch, count_groups, joined, merge
 from stream_masker.errors import ParameterError, StatisticsError, StreamMaskerError
 from stream_masker.pipeline.codec import DOCUMENTS, Codec, RecordPart
-from stream_masker.pipeline.formats import KEY_FIELD, FormatUnavailableError, MessageKeys, RecordFormat
+from stream_masker.pipeline.formats import FormatUnavailableError, RecordFormat, masked_keys
 from stream_masker.pipeline.plan import Plan
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.pipeline.records import (
@@ -32,6 +32,7 @@ from stream_masker.pipeline.records import (
     Inputs,
     Rejected,
     Result,
+    joined_columns,
     stamp,
 )
 from stream_masker.pipeline.transforms import Pseudonyms
@@ -91,14 +92,8 @@ class RecordMasker:
         self._secret = Secret(secret)
         self._plan, self._mechanism = plan, mechanism
         self._sizes = [len(attribute.concepts.taxonomy) for attribute in plan.attributes]
-        pseudonyms = Pseudonyms(self._secret)
-        self._codec = Codec(plan, pseudonyms, record_format)
-        self._keys = MessageKeys(plan.key, record_format, pseudonyms)
-
-    @property
-    def needs_group(self) -> bool:
-        """Whether the mechanism masks groups of records."""
-        return self._mechanism.needs_group
+        self._pseudonyms = Pseudonyms(self._secret)
+        self._codec = Codec(plan, self._pseudonyms, record_format)
 
     @property
     def reads_headers(self) -> bool:
@@ -121,14 +116,13 @@ class RecordMasker:
         records are rejected, or with ``hold`` GroupTooSmallError is raised. Raises StatisticsError if the mechanism has
         no statistics, and FormatUnavailableError if the records' format cannot decode or encode them now.
         """
-        given = Inputs.joined([*inputs.values()])
+        given = Inputs(**joined_columns([*inputs.values()]))
         size, starts = len(given), accumulate(map(len, inputs.values()), initial=0)
         partitions = np.repeat(np.array([*inputs], np.int64), [*map(len, inputs.values())])
         places = _Places(topic, partitions, np.array(given.offsets, np.int64))
         records = replace(given, offsets=range(size))
-        keys, refused = self._keys.masked(records.keys)
-        known = {number: Rejected(number, reason.value, KEY_FIELD) for number, reason in refused.items()}
-        at_once = max(size, 1) if self.needs_group else DOCUMENTS
+        keys, known = masked_keys(self._plan.key, records.keys, self._pseudonyms), dict[int, Rejected]()
+        at_once = max(size, 1) if self._mechanism.needs_group else DOCUMENTS
         several = (records.part(start, start + at_once) for start in range(0, max(size, 1), at_once))
         parts = [one for some in several for one in self._mask_part(some, places, known, hold=hold)]
         values = list(chain.from_iterable(part.values for part in parts))
@@ -201,7 +195,7 @@ class RecordMasker:
         """Return the headers that the policy names, in their order, and those that state how a record was masked."""
         kept = frozenset(self._plan.headers)
         own = stamp(version, self._mechanism.name, self._plan.configuration)
-        if self.needs_group and len(records):
+        if self._mechanism.needs_group and len(records):
             own.append((GROUP_HEADER, f"{records.offsets[0]}-{records.offsets[-1]}".encode()))
         if not kept:
             return [own] * len(records)
@@ -234,7 +228,7 @@ class RecordMasker:
                 raise
             reason = Reason.GROUP_TOO_SMALL
         except Exception as error:  # noqa: BLE001
-            if size > 1 and not self.needs_group:
+            if size > 1 and not self._mechanism.needs_group:
                 middle = size // 2
                 halves = records.part(0, middle), records.part(middle, size)
                 return [one for half in halves for one in self._mask_part(half, places, known, hold=hold)]
@@ -247,7 +241,10 @@ class RecordMasker:
         return self._mask_part(records, places, known, hold=hold)
 
     def _mask_batch(self, places: _Places, part: RecordPart, numbers: Sequence[int]) -> MaskedBatch:
-        """Mask a batch; ``numbers``: of its records. Raises GroupTooSmallError if it has too few units."""
+        """Mask a batch; ``numbers``: of its records. Raises GroupTooSmallError if it has too few units.
+
+        A unit is a record or, for a mechanism that counts units, all records with one noise key.
+        """
         batch, mechanism = part.batch, self._mechanism
         if not batch.size:
             return MaskedBatch(batch.columns, (Distortion(),) * len(batch.columns))
@@ -256,12 +253,14 @@ class RecordMasker:
             keys: Keys = PositionKeys(self._secret, places.topic, places.partitions[some], places.offsets[some])
         else:
             keys = FieldKeys(self._secret, part.keys)
-        if self.needs_group and (lacking := mechanism.group_minimum - batch.unit_count) > 0:
+            if self._mechanism.needs_group and mechanism.counts_units:
+                batch = replace(batch, units=np.unique(np.array(part.keys, object), return_inverse=True)[1])
+        if self._mechanism.needs_group and (lacking := mechanism.group_minimum - batch.unit_count) > 0:
             raise GroupTooSmallError(lacking)
         try:
             masked = mechanism.mask_batch(batch, keys)
         except ParameterError as error:
-            if not self.needs_group:
+            if not self._mechanism.needs_group:
                 raise
             raise GroupTooSmallError(1) from error
         for before, after, size in zip(batch.columns, masked.columns, self._sizes, strict=True):

@@ -82,9 +82,6 @@ class Path:
     alternative: Path | None = None
     """The path of a key that counts where this one selects nothing or null."""
 
-    def __str__(self) -> str:
-        return self.text
-
     @property
     def ways(self) -> Iterator[Path]:
         """The path itself, and its alternatives."""

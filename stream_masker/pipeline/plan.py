@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from enum import IntEnum
 from itertools import chain, combinations
@@ -17,7 +17,6 @@ from stream_masker.pipeline.transforms import FieldTransform
 
 if TYPE_CHECKING:
     from stream_masker.core.ontology import ConceptMap
-    from stream_masker.pipeline.fhir import FhirTypes
 
 Keeping = Literal["keep", "drop"]
 Treatment = Literal["keep", "drop", "pseudonymize"]
@@ -124,12 +123,11 @@ class Plan:
     """Everything that the record masker needs, except for the mechanism and the secret.
 
     attributes: in the order of the mechanism's attributes; key: what happens to the message's key; headers: the names
-    of those that are kept, all others are dropped; noise_key: the field that keys the noise, None for
-    the record's topic, partition and offset; unit: the field whose different values k-anonymity counts, None for
-    records; configuration: the configuration's hash, for a header; record_bytes: the maximum size of a record; fhir:
-    the listed types of resources if messages are FHIR resources and Bundles, whose paths are those of
-    ``pipeline.fhir``; context: the fields of the mechanism's context, in its order. They are read as they are released,
-    so that masks tell no more of them than the record.
+    of those that are kept, all others are dropped; noise_key: the field that keys the noise, None for the record's
+    topic, partition and offset; configuration: the configuration's hash, for a header; record_bytes: the maximum size
+    of a record; fhir: the types of resources that are kept if messages are FHIR resources and Bundles, whose paths are
+    those of ``pipeline.fhir``; context: the fields of the mechanism's context, in its order. They are read as they are
+    released, so that masks tell no more of them than the record.
     """
 
     attributes: tuple[AttributePlan, ...]
@@ -139,8 +137,7 @@ class Plan:
     headers: tuple[str, ...] = ()
     noise_key: Path | None = None
     record_bytes: int = 1_048_576
-    unit: Path | None = None
-    fhir: FhirTypes | None = None
+    fhir: Set[str] | None = None
     context: Mapping[Path, ContextAttribute] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -148,7 +145,7 @@ class Plan:
             raise ConfigurationError("attributes: at least one is required")
         if own := [name for name in self.headers if name.startswith(OWN_HEADERS)]:
             raise ConfigurationError(f"message.headers: {own[0]!r} is set by stream-masker itself and cannot be kept")
-        ones = {"noise_key": [self.noise_key], "groups.unit": [self.unit], "mechanism.context": self.context}
+        ones = {"noise_key": [self.noise_key], "mechanism.context": self.context}
         for name, keys in ones.items():
             for path in chain.from_iterable(key.ways for key in keys if key is not None):
                 if path.arrays:
@@ -177,7 +174,7 @@ class Plan:
     def keys(self) -> Iterator[Path]:
         """The paths of the keys that are read before anything of a record is replaced."""
         transforms = (transform.key for transform in self.fields.transformed.values())
-        yield from (path for path in (self.noise_key, self.unit, *transforms) if path is not None)
+        yield from (path for path in (self.noise_key, *transforms) if path is not None)
 
 
 class Action(IntEnum):
@@ -194,13 +191,13 @@ class Action(IntEnum):
 _ACTIONS: Final = {"keep": Action.KEEP, "drop": Action.DROP}
 
 
-def policy(plan: Plan) -> list[tuple[Path, Action]]:
-    """Return all paths that the plan gives an action to.
+def policy(plan: Plan) -> list[tuple[Path, Action, FieldTransform | None]]:
+    """Return all paths that the plan gives an action to, with the transform if they have one.
 
     The fields that filters compare are kept, except for a filter at the end of a path, which selects whole elements.
     """
-    actions = [(path, Action.MASKED) for _, path in plan.written]
+    rules: list[tuple[Path, Action, FieldTransform | None]] = [(path, Action.MASKED, None) for _, path in plan.written]
     for key, paths in plan.fields.lists.items():
-        actions += [(path, _ACTIONS.get(key, Action.TRANSFORM)) for path in paths]
-    kept = (path.filter_fields() for path, action in actions if action is not Action.DROP)
-    return [*actions, *((field, Action.KEEP) for field in chain.from_iterable(kept))]
+        rules += [(path, _ACTIONS.get(key, Action.TRANSFORM), transform) for path, transform in paths.items()]
+    kept = (path.filter_fields() for path, action, _ in rules if action is not Action.DROP)
+    return [*rules, *((field, Action.KEEP, None) for field in chain.from_iterable(kept))]

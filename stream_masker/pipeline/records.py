@@ -63,11 +63,6 @@ class Inputs:
         """Return the records ``start`` to ``end`` (exclusive)."""
         return Inputs(**{name: getattr(self, name)[start:end] for name in COLUMNS})
 
-    @classmethod
-    def joined(cls, parts: Sequence[Inputs]) -> Inputs:
-        """Return all records of some parts, one part after the other."""
-        return parts[0] if len(parts) == 1 else cls(**_joined_columns(parts))
-
 
 class Rejected(NamedTuple):
     """A record that cannot be masked: reason and place, never a value. field: the configured path of the cause."""
@@ -98,18 +93,13 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Result:
-    """The outcomes of n records as columns, in the order of the input, and their counts as blocks.
+class Result(Inputs):
+    """The outcomes of n records as the columns of the input after masking, and their counts as blocks.
 
-    rejected: by offset; the other columns of rejected records have no meaning; values: None for a tombstone; headers:
-    records with equal headers may share one list, which must not be modified.
+    rejected: by offset; the columns of rejected records have no meaning; headers: records with equal headers may share
+    one list, which must not be modified.
     """
 
-    offsets: Sequence[int]
-    values: Sequence[bytes | None]
-    keys: Sequence[bytes | None]
-    headers: Sequence[list[Header]]
-    timestamps: Sequence[int]
     rejected: Mapping[int, Rejected]
     blocks: Sequence[Block]
     tally: Tally = field(default_factory=Counter)
@@ -120,13 +110,13 @@ class Result:
         if len(parts) == 1:
             return parts[0]
         return cls(
-            **_joined_columns(parts),
+            **joined_columns(parts),
             rejected=dict(chain.from_iterable(part.rejected.items() for part in parts)),
             blocks=list(chain.from_iterable(part.blocks for part in parts)),
             tally=sum((part.tally for part in parts), Counter()),
         )
 
 
-def _joined_columns(parts: Sequence[Any]) -> dict[str, Any]:
-    """Return the columns of consecutive parts, each as one list."""
+def joined_columns(parts: Sequence[Inputs]) -> dict[str, Any]:
+    """Return the columns of all parts, one part after the other."""
     return {name: list(chain.from_iterable(getattr(part, name) for part in parts)) for name in COLUMNS}

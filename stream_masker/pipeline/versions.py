@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final, Literal, TypeAlias
 
 from stream_masker.core.mechanisms.base import Mechanism
@@ -145,6 +146,7 @@ class VersionPlanner:
     def __init__(self, subject: Subject, history: History) -> None:
         self.subject = subject
         self.history = history
+        self.shown = partial(shown, taxonomies=subject.taxonomies, least=subject.min_records)
         self._guessed: Mapping[str, float] | None = None if history.latest is None else history.latest.guessed
         if history.baseline is not None and self._restored(history.baseline) is None:
             history.baseline = None
@@ -229,10 +231,6 @@ class VersionPlanner:
     def with_chances(self, publish: Publish) -> Publish:
         """Return a version whose risk was assessed, with the chance of the best guess of a code."""
         return replace(publish, message=replace(publish.message, guessed=self._guessed))
-
-    def shown(self, exact: Statistics) -> Statistics:
-        """Return statistics as people may see them."""
-        return shown(exact, self.subject.taxonomies, self.subject.min_records)
 
     def published(self, publish: Publish) -> None:
         """Add a version that has been published to the history. The concepts observed before stay observed."""

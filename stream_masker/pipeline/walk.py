@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
 from itertools import chain, compress, repeat
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -86,82 +85,58 @@ class Slots(NamedTuple):
                 container[key] = DROPPED
 
 
+class Rest(NamedTuple):
+    """The steps of a path that are left from a value on, and what happens to the values that the path selects.
+
+    action: None if they are only noted.
+    """
+
+    steps: tuple[Step, ...]
+    path: Path
+    action: Action | None
+    transform: FieldTransform | None = None
+
+
 class Branch:
     """The paths of a plan that go on from the values which the same steps select.
 
-    found: the paths that end here, and whose values are noted; actions, transforms: of the paths that end here; names,
-    lists: the branches behind a name, and behind a step into lists.
+    found: the paths that end here, and whose values are noted; names: the branches behind names; lists: the steps into
+    lists; further: the paths that do not end here, and misfits: those that do not go on in an object, or a list;
+    action: what happens to the values, None for what happens to those around them; transforms: of the values, with
+    their paths.
     """
 
-    def __init__(self) -> None:
-        self.found: dict[Path, None] = {}
-        self.actions: list[tuple[Action, Path]] = []
-        self.transforms: dict[Path, FieldTransform] = {}
-        self.names, self.lists = defaultdict[str, Branch](Branch), defaultdict[Step, Branch](Branch)
+    def __init__(self, rests: Sequence[Rest]) -> None:
+        ended = [rest for rest in rests if not rest.steps]
+        self.found = dict.fromkeys(rest.path for rest in ended if rest.action in (None, Action.MASKED))
+        self.further = [rest for rest in rests if rest.steps]
         self._entered: dict[frozenset[Step], Branch] = {}
+        firsts = dict.fromkeys(rest.steps[0] for rest in self.further)
+        self.names = {step.key: self.entered(frozenset({step})) for step in firsts if isinstance(step, NameStep)}
+        self.lists: list[Step] = [step for step in firsts if not isinstance(step, NameStep)]
+        self.misfits: dict[type, list[Rest]] = {
+            dict: [rest for rest in self.further if rest.steps[0] in self.lists],
+            list: [rest for rest in self.further if rest.steps[0] not in self.lists],
+        }
+        self.transforms = [(rest.path, rest.transform) for rest in ended if rest.transform is not None]
+        action = max((rest.action for rest in ended if rest.action is not None), default=None)
+        is_mixed = bool(self.further) or len(self.transforms) > 1
+        self.action = Action.DROP if action is Action.TRANSFORM and is_mixed else action
+        self.is_kept = action is Action.KEEP and not (self.further or self.found)
 
     @classmethod
     def of(cls, plan: Plan) -> Branch:
         """Return all paths of a plan that are followed."""
-        root, transforms = cls(), plan.fields.transformed
-        required = ((path, None) for attribute in plan.attributes for path in attribute.required)
-        for path, action in [*policy(plan), *required]:
-            branch = root
-            for step in path.steps:
-                branch = branch.names[step.key] if isinstance(step, NameStep) else branch.lists[step]
-            if action is None or action is Action.MASKED:
-                branch.found[path] = None
-            if action is not None:
-                branch.actions.append((action, path))
-            if action is Action.TRANSFORM:
-                branch.transforms[path] = transforms[path]
-        return root
+        required = (path for attribute in plan.attributes for path in attribute.required)
+        rests = [Rest(rule[0].steps, *rule) for rule in policy(plan)]
+        return cls([*rests, *(Rest(path.steps, path, None) for path in required)])
 
     def entered(self, steps: frozenset[Step]) -> Branch:
-        """Return the paths that go on from the elements of lists which these steps select; the same one each time."""
+        """Return the paths that go on from the values which these steps select; the same branch each time."""
         if (branch := self._entered.get(steps)) is None:
-            branch = self._entered[steps] = Branch.joined([one for step, one in self.lists.items() if step in steps])
+            inside = [rest._replace(steps=rest.steps[1:]) for rest in self.further if rest.steps[0] in steps]
+            branch = self._entered[steps] = Branch(inside)
         return branch
-
-    @classmethod
-    def joined(cls, branches: Sequence[Branch]) -> Branch:
-        """Return the paths of all branches."""
-        if len(branches) == 1:
-            return branches[0]
-        whole, names, lists = cls(), defaultdict[str, list[Branch]](list), defaultdict[Step, list[Branch]](list)
-        for branch in branches:
-            whole.found |= branch.found
-            whole.actions += branch.actions
-            whole.transforms |= branch.transforms
-            for name, inner in branch.names.items():
-                names[name].append(inner)
-            for step, inner in branch.lists.items():
-                lists[step].append(inner)
-        whole.names.update((name, cls.joined(several)) for name, several in names.items())
-        whole.lists.update((step, cls.joined(several)) for step, several in lists.items())
-        return whole
-
-    def ends(self) -> Iterator[tuple[Action, Path]]:
-        """Yield the actions of the paths that end here, or go on from here."""
-        yield from self.actions
-        yield from chain.from_iterable(branch.ends() for branch in (*self.names.values(), *self.lists.values()))
-
-    @cached_property
-    def masked(self) -> Path | None:
-        """The first path of masked values that ends here, or goes on from here; None if there is none."""
-        return next((path for action, path in self.ends() if action is Action.MASKED), None)
-
-    @cached_property
-    def action(self) -> Action | None:
-        """What happens to the values, None for what happens to those around them."""
-        actions = [action for action, _ in self.actions]
-        action, is_mixed = max(actions, default=None), self.names or self.lists or actions.count(Action.TRANSFORM) > 1
-        return Action.DROP if action is Action.TRANSFORM and is_mixed else action
-
-    @cached_property
-    def is_kept(self) -> bool:
-        """Whether values stay as they are, and nothing is found in them."""
-        return not (self.names or self.lists or self.found) and all(a is Action.KEEP for a, _ in self.actions)
 
 
 class Walk:
@@ -197,7 +172,7 @@ class Walk:
         if action is not Action.MASKED and (branch.names or branch.lists):
             self._enter(slots, branch, action)
         elif action is Action.TRANSFORM:
-            self._transform(slots, *next(iter(branch.transforms.items())))
+            self._transform(slots, *branch.transforms[0])
         elif action is Action.DROP:
             slots.drop()
 
@@ -217,15 +192,14 @@ class Walk:
         kinds = set(map(type, slots.values))
         for kind in sorted(kinds - {type(None)}, key=lambda kind: kind.__name__):
             some = slots if len(kinds) == 1 else slots.where(type(value) is kind for value in slots.values)
-            names, lists = branch.names.values(), branch.lists.values()
-            others = [*(() if kind is dict else names), *(() if kind is list else lists)]
-            if (refusing := _masked(others)) is not None:
+            misfits = branch.misfits.get(kind, branch.further)
+            if (refusing := _masked(misfits)) is not None:
                 self.refuse(some.places[0].tolist(), Reason.WRONG_SHAPE, refusing)
-            elif kind is dict and names:
+            elif kind is dict and branch.names:
                 self._treat_objects(some, branch, action)
-            elif kind is list and lists:
+            elif kind is list and branch.lists:
                 self._treat_lists(some, branch, action)
-            elif {action, *(action for other in others for action, _ in other.ends())} != {Action.KEEP}:
+            elif {action, *(rest.action for rest in misfits if rest.action is not None)} != {Action.KEEP}:
                 some.drop()
 
     def _treat_objects(self, slots: Slots, branch: Branch, action: Action) -> None:
@@ -250,18 +224,18 @@ class Walk:
         """Treat the elements of lists; those that the same paths select are treated together."""
         elements = slots.elements()
         if set(map(type, elements.values)) - {dict, type(None)}:
-            filtered = _masked(inner for step, inner in branch.lists.items() if isinstance(step, FilterStep))
+            filtered = _masked(rest for rest in branch.further if isinstance(rest.steps[0], FilterStep))
             if filtered is not None:
                 wrong = elements.where(value is not None and type(value) is not dict for value in elements.values)
                 self.refuse(wrong.places[0].tolist(), Reason.WRONG_SHAPE, filtered)
-        for some, chosen in _cases(elements, set(branch.lists)):
+        for some, chosen in _cases(elements, branch.lists):
             self._treat(some, branch.entered(frozenset(chosen)), action)
         for value in slots.values:
             if DROPPED in value:
                 _remove_dropped(value, counted=any(isinstance(step, IndexStep) for step in branch.lists))
 
 
-def _cases(elements: Slots, steps: set[Step]) -> Iterator[tuple[Slots, set[Step]]]:
+def _cases(elements: Slots, steps: Sequence[Step]) -> Iterator[tuple[Slots, Iterable[Step]]]:
     """Yield the elements of lists by the steps that select them, and these."""
     filters = [step for step in steps if isinstance(step, FilterStep)]
     indices = {step.position for step in steps if isinstance(step, IndexStep)}
@@ -277,9 +251,9 @@ def _cases(elements: Slots, steps: set[Step]) -> Iterator[tuple[Slots, set[Step]
         yield elements.take(np.array(where)), {EachStep(), IndexStep(position), *compress(filters, matches)}
 
 
-def _masked(branches: Iterable[Branch]) -> Path | None:
-    """Return the first path of masked values that goes on from branches; None if there is none."""
-    return next((branch.masked for branch in branches if branch.masked is not None), None)
+def _masked(rests: Iterable[Rest]) -> Path | None:
+    """Return the first path of masked values; None if there is none."""
+    return next((rest.path for rest in rests if rest.action is Action.MASKED), None)
 
 
 def _remove_dropped(value: list[Any], *, counted: bool) -> None:

@@ -7,6 +7,7 @@ configuration. No value of it is shown.
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -19,7 +20,7 @@ import orjson
 from confluent_kafka import Consumer, Message, TopicPartition
 
 from stream_masker.errors import ConfigurationError, ServiceError, StatisticsError
-from stream_masker.pipeline.formats import RecordFormat, document_of
+from stream_masker.pipeline.formats import Form, record_form
 from stream_masker.pipeline.messages import StatisticsMessage, Taxonomies, decode_statistics, encode_rejection
 from stream_masker.pipeline.reasons import RecordRejectedError
 from stream_masker.pipeline.records import (
@@ -182,7 +183,7 @@ class _Auditor:
         if location.offset not in result.offsets:
             raise StatisticsError("the group that its headers name does not contain it")
         index = result.offsets.index(location.offset)
-        written = result.values[index], result.keys[index], result.headers[index]
+        written = result.values[index], result.keys[index], [*result.headers[index]]
         return result.rejected.get(location.offset, written)
 
 
@@ -197,12 +198,12 @@ def latest_records(configuration: Configuration, records: int) -> tuple[list[Ent
     """
     topics = configuration.topics
     partitions = require_topics(configuration, [topics.output, topics.statistics])[topics.output]
-    record_format = None if configuration.records == "hl7v2" else wire_format(configuration)
+    form = record_form(None if configuration.records == "hl7v2" else wire_format(configuration), sys.maxsize)
     with closing(connect_reader(configuration)) as consumer:
         ends = [message for n in range(partitions) for message in _end(consumer, topics.output, n, records)]
         versions = read_versions(consumer, configuration)
     newest = sorted(ends, key=lambda message: message.timestamp()[1])[-records:]
-    latest = [_record(message, record_format) for message in newest]
+    latest = [_record(message, form) for message in newest]
     named = sorted({record["version"] for record in latest} & versions.keys())
     taxonomies, least = build_taxonomies(configuration), configuration.publication.min_records
     return latest, {number: _figures(decode_statistics(versions[number]), taxonomies, least) for number in named}
@@ -238,11 +239,11 @@ def _end(consumer: Consumer, topic: str, partition: int, records: int) -> deque[
     return deque(read_to_end(consumer, topic, partition=partition, start=start), maxlen=records)
 
 
-def _record(message: Message, record_format: RecordFormat | None) -> Entry:
+def _record(message: Message, form: Form) -> Entry:
     headers, value = dict(message.headers() or ()), message.value()
     try:
-        content = None if value is None else document_of(record_format, value)
-    except (orjson.JSONDecodeError, RecordRejectedError):
+        content = None if value is None else orjson.loads(orjson.dumps(form(value)[0], default=str))
+    except RecordRejectedError:
         content = value.decode(errors="replace")
     return {
         "partition": message.partition(),

@@ -30,7 +30,7 @@ def masking_lines(configuration: Configuration) -> Iterator[str]:
     """Yield how records are masked: a line for each attribute, and the mechanism. Raises ConfigurationError."""
     plan, mechanism = build_plan(configuration), build_mechanism(configuration)
     for attribute in plan.attributes:
-        yield f"{attribute.name}: {attribute.path} masked within {len(attribute.concepts.taxonomy)} concepts"
+        yield f"{attribute.name}: {attribute.path.text} masked within {len(attribute.concepts.taxonomy)} concepts"
     yield mechanism_line(configuration)
     if mechanism.needs_group:
         least, most = mechanism.group_minimum, configuration.groups.records

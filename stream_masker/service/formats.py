@@ -226,26 +226,26 @@ SERDES: Final[Mapping[str, Callable[[Any, int, Any], Serde]]] = {
 
 
 class ConfluentFormat(RecordFormat):
-    """Values, and with ``keys`` also message keys, in the Confluent wire format.
+    """Values in the Confluent wire format.
 
     client: of the registry at ``url``. Masked records are written with the schemas that they came with. Each schema is
     looked up once.
     """
 
-    def __init__(self, client: Any, url: str, *, keys: bool = False) -> None:
+    def __init__(self, client: Any, url: str) -> None:
         from cachetools import TTLCache
 
-        self._client, self._url, self.decodes_keys = client, url, keys
+        self._client, self._url = client, url
         self._serdes: dict[int, Serde | None] = {}
         self._unknown: Any = TTLCache(CACHED_SCHEMAS, UNKNOWN_SECONDS)
 
-    def prepare(self, messages: Iterable[bytes]) -> None:
-        """Look up the schemas of values or keys together. Raises FormatUnavailableError.
+    def prepare(self, values: Iterable[bytes]) -> None:
+        """Look up the schemas of values together. Raises FormatUnavailableError.
 
         A schema is unknown if the registry says so twice, ``CONFIRM_SECONDS`` apart: one of several registries may not
         have read a new schema yet. All schemas share one pause.
         """
-        numbers = {number for message in messages if (number := schema_id(message)) is not None}
+        numbers = {number for value in values if (number := schema_id(value)) is not None}
         new = [number for number in numbers if number not in self._serdes and number not in self._unknown]
         if missing := [number for number in new if not self._has(number)]:
             time.sleep(CONFIRM_SECONDS)
@@ -260,10 +260,6 @@ class ConfluentFormat(RecordFormat):
         if (serde := self._serdes.get(number)) is None:
             raise RecordRejectedError(Reason.UNKNOWN_SCHEMA)
         return serde(value)
-
-    def decode_key(self, key: bytes) -> tuple[Any, Write]:
-        """Return a key, and what encodes it once it is masked."""
-        return self.decode(key)
 
     def _has(self, number: int) -> bool:
         """Look up a schema and build its serde. Return False if the registry says that it does not have it."""
@@ -338,8 +334,7 @@ def wire_format(configuration: Configuration) -> RecordFormat | None:
     section = configuration.format
     if section.value == "json":
         return file_format(configuration)
-    client = connect_registry(configuration)
-    return ConfluentFormat(client, section.registry.url, keys=section.key == "confluent")
+    return ConfluentFormat(connect_registry(configuration), section.registry.url)
 
 
 def file_format(configuration: Configuration) -> RecordFormat | None:

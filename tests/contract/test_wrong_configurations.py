@@ -76,7 +76,6 @@ def nested(path, value):
         ("topics.output", "discharges", "'discharges' is also topics.input: all topics must differ"),
         ("calibration.min_records", 200_000, "200000 is greater than window_records: use at most 100000"),
         ("attributes.principal.ontology", "smal", "'smal' is not in ontologies: use small; did you mean 'small'?"),
-        ("groups.unit", "patient.id", "semantic_noise does not count units: remove it, or use microaggregation"),
     ],
 )
 def test_an_error_gives_location_value_and_allowed_values(path, value, said):

@@ -25,7 +25,7 @@ def registry() -> Iterator[RegistryServer]:
 @pytest.fixture
 def here(service: Service, registry: RegistryServer) -> Service:
     access = {"url": registry.url, "properties": {"basic.auth.user.info": registry.login}}
-    service.data["format"] = {"value": "confluent", "key": "confluent", "registry": access}
+    service.data["format"] = {"value": "confluent", "registry": access}
     service.create(1)
     service.publish()
     return service
@@ -57,9 +57,8 @@ def every_kind(registry: RegistryServer, topic: str) -> list[dict[str, Any]]:
     unknown_schema = b"\x00\x00\x00\x13\x37" + CANARY.encode()
     malformed = [CANARY.encode(), values[0][:9], bomb(registry, topic), unknown_schema, unknown_code]
     [key] = avro_values(registry.client, topic, KEY, [{"patient": CANARY}], "key")
-    sent = [{"value": value, "key": key} for value in [*values, None, *malformed]]
-    bad_key = {"value": values[0], "key": CANARY.encode()}
-    return [{**one, "partition": 0, "timestamp": START} for one in [*sent, bad_key]]
+    sent = [*values, None, *malformed]
+    return [{"value": value, "key": key, "partition": 0, "timestamp": START} for value in sent]
 
 
 def test_records_are_masked_in_the_schema_that_they_came_with_and_nothing_is_disclosed(
@@ -77,7 +76,7 @@ def test_records_are_masked_in_the_schema_that_they_came_with_and_nothing_is_dis
     assert all(one.get("note") is None and one["patient"]["id"] not in patients for one in found)
     assert tombstone.value is None
     [key] = {record.key for record in [*masked, tombstone]}
-    assert documents(registry.client, [key], "key")[0].keys() == {"patient"}
+    assert len(key) == 32
     rejected = [record.json for record in here.read("rejected")]
     assert [(one["reason"], one.get("field"), one["offset"] - 2 * EVENTS) for one in rejected] == [
         ("not_in_format", None, 1),
@@ -85,7 +84,6 @@ def test_records_are_masked_in_the_schema_that_they_came_with_and_nothing_is_dis
         ("not_in_format", None, 3),
         ("unknown_schema", None, 4),
         ("unknown_code", "first", 5),
-        ("not_in_format", "message.key", 6),
     ]
     audited = [word for offset in (0, EVENTS, 2 * EVENTS + 4) for word in ("--offset", f"0:{offset}")]
     outputs = [here.command("audit", *audited).output.encode(), here.logs().encode()]

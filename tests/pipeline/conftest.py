@@ -91,7 +91,7 @@ class GroupMechanism:
     ``sizes``: the number of records of each group.
     """
 
-    name, needs_group = "grouping", True
+    name, needs_group, counts_units = "grouping", True, True
 
     def __init__(self, mechanism: FixedMechanism, least: int = 3) -> None:
         self.mechanism, self.group_minimum, self.attributes = mechanism, least, mechanism.attributes

@@ -11,7 +11,6 @@ import pytest
 from stream_masker.errors import ConfigurationError
 from stream_masker.pipeline.fhir import (
     R4_TYPES,
-    FhirTypes,
     ReferencePseudonym,
     fhir_form,
     fhir_path,
@@ -23,11 +22,10 @@ from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.paths import compile_path
 from stream_masker.pipeline.plan import Place
 from stream_masker.pipeline.reasons import RecordRejectedError
-from stream_masker.pipeline.transforms import DROPPED, Pseudonym, Pseudonyms
+from stream_masker.pipeline.transforms import DROPPED, DateShift, Pseudonym, Pseudonyms
 from tests.pipeline.conftest import SECRET
 
-TYPES = FhirTypes(frozenset({"Encounter", "Condition"}), keeps_others=False)
-KEEPING = FhirTypes(TYPES.listed, keeps_others=True)
+TYPES = {"Encounter", "Condition"}
 PATIENT = compile_path("patient")
 PSEUDONYMS = Pseudonyms(SECRET)
 P = PSEUDONYMS.of_value
@@ -49,10 +47,10 @@ def bundle(*resources, urls=()):
 @pytest.fixture(scope="module")
 def opened(bench):
     """Opens a document as a message; returns its Bundle, and what writes it."""
-    plan = bench({"code": {"path": "code"}}).plan
+    plan = bench({"code": {"path": "code"}}, transforms={"date": DateShift(30, PATIENT)}).plan
 
     def opened(document, types=TYPES, **keys):
-        form = fhir_form(replace(plan, fhir=types, **(keys or {"unit": PATIENT})), record_form(None, plan.record_bytes))
+        form = fhir_form(replace(plan, fhir=types, **keys), record_form(None, plan.record_bytes))
         return form(orjson.dumps(document))
 
     return opened
@@ -68,8 +66,8 @@ OTHER = {"resourceType": "Observation", "valueString": "a value"}
         (bundle(encounter()), TYPES, [encounter()], bundle(encounter())),
         (bundle(OTHER, encounter(), "a", {"no": 1}, {"resourceType": 7}), TYPES, [encounter()], bundle(encounter())),
         (bundle(OTHER), TYPES, [], {"resourceType": "Bundle", "type": "batch"}),
-        (bundle(OTHER), KEEPING, [OTHER], bundle(OTHER)),
-        (OTHER, KEEPING, [OTHER], OTHER),
+        (bundle(OTHER), R4_TYPES, [OTHER], bundle(OTHER)),
+        (OTHER, R4_TYPES, [OTHER], OTHER),
         (
             {**bundle(encounter("Group/1")), "patient": "raw"},
             TYPES,
@@ -191,8 +189,8 @@ def test_a_bundle_with_conditions_can_be_loaded_again(bench):
     }
     fields = replace(made.plan.fields, lists=lists)
     attribute = replace(made.plan.attributes[0], places=(Place(fhir_path(compile_path("Condition.code.text"))),))
-    types = FhirTypes(frozenset({"Patient", "Condition"}), keeps_others=False)
     noise_key = fhir_path(PATIENT, first=True)
+    types = {"Patient", "Condition"}
     plan = replace(made.plan, attributes=(attribute,), fields=fields, fhir=types, noise_key=noise_key)
     made.masker = RecordMasker(plan, made.mechanism, SECRET)
     patient = {"resourceType": "Patient", "id": "17", "identifier": [{"system": MRN, "value": "MRN-1"}]}

@@ -10,17 +10,16 @@ from support.results import outcomes
 from stream_masker.pipeline.formats import FormatUnavailableError, RecordFormat
 from stream_masker.pipeline.masker import GroupTooSmallError, RecordMasker
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError
-from stream_masker.pipeline.transforms import Pseudonyms
 from tests.pipeline.conftest import SECRET, GroupMechanism
 
 CODE = {"code": {"path": "code"}}
 
 
 class MarkedFormat(RecordFormat):
-    """JSON after a mark. A masked record does not fit if its code is ``unfit``; keys: whether keys are marked too."""
+    """JSON after a mark. A masked record does not fit if its code is ``unfit``."""
 
-    def __init__(self, unfit: str = "", *, keys: bool = False) -> None:
-        self.unfit, self.decodes_keys = unfit, keys
+    def __init__(self, unfit: str = "") -> None:
+        self.unfit = unfit
 
     def decode(self, value: bytes):
         mark, equals, document = value.partition(b"=")
@@ -34,17 +33,12 @@ class MarkedFormat(RecordFormat):
 
         return document, encode
 
-    def decode_key(self, key: bytes):
-        document, _ = self.decode(key)
-        return document, lambda masked: key.partition(b"=")[0] + b"=" + orjson.dumps(masked)
 
-
-def formatted(bench, unfit: str = "", key: str | None = None, *, grouped: bool = False):
-    """A bench of marked records; ``key``: the treatment of their keys, which are marked then."""
-    made = bench(CODE, message={"key": key or "pseudonymize"})
+def formatted(bench, unfit: str = "", *, grouped: bool = False):
+    """A bench of marked records."""
+    made = bench(CODE)
     made.mechanism = GroupMechanism(made.mechanism) if grouped else made.mechanism
-    record_format = MarkedFormat(unfit, keys=key is not None)
-    made.masker = RecordMasker(made.plan, made.mechanism, SECRET, record_format=record_format)
+    made.masker = RecordMasker(made.plan, made.mechanism, SECRET, record_format=MarkedFormat(unfit))
     return made
 
 
@@ -99,31 +93,6 @@ def test_a_group_that_becomes_too_small_is_held_or_rejected(bench):
         on_bench.masker.mask("t", 0, inputs([*records, records[0]]), statistics_version=1, hold=True)
     reasons = [outcome.reason for outcome in outcomes(on_bench.result([*records, records[0]]))]
     assert sorted(reasons) == ["group_too_small"] * 2 + ["schema_mismatch"] * 2
-
-
-def test_texts_in_a_key_are_replaced_by_their_pseudonyms(bench):
-    keys = [b'k="p7"', b'k={"id": "p7", "none": null, "n": [5]}', None]
-    records = [InputRecord(k, marked("I10"), key) for k, key in enumerate(keys)]
-    of = Pseudonyms(SECRET).of_bytes
-    text, whole, none = (outcome.key for outcome in outcomes(formatted(bench, key="pseudonymize").result(records)))
-    assert text == b"k=" + orjson.dumps(of(b"p7"))
-    assert whole == b"k=" + orjson.dumps({"id": of(b"p7"), "none": None, "n": [of(b"5")]})
-    assert none is None
-
-
-@pytest.mark.parametrize("key", ["keep", "drop"])
-def test_other_treatments_do_not_decode_keys(bench, key):
-    (outcome,) = outcomes(formatted(bench, key=key).result([InputRecord(0, marked("I10"), b"no mark")]))
-    assert outcome.key == (b"no mark" if key == "keep" else None)
-
-
-@pytest.mark.parametrize(("key", "reason"), [(b"no mark", "not_in_format"), (b"k=no json", "not_json")])
-def test_a_record_or_tombstone_with_a_malformed_key_is_rejected(bench, key, reason):
-    records = [InputRecord(0, marked("I10"), key), InputRecord(1, None, key), InputRecord(2, marked("I10"), b'k="a"')]
-    first, second, third = outcomes(formatted(bench, key="pseudonymize").result(records))
-    assert first == (0, reason, "message.key")
-    assert second == (1, reason, "message.key")
-    assert third.value is not None
 
 
 class UnavailableFormat(MarkedFormat):

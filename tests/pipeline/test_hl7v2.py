@@ -42,7 +42,7 @@ def test_a_message_is_written_back_as_it_was(end):
         ([], set()),
         (["DG1.3.1", "PID.3"], {("DG1", "3"), ("PID", "3")}),
         (["PID.3[?5=MR].1"], {("PID", "3")}),
-        (["EVN"], {("EVN", "1"), ("EVN", "2")}),
+        (["EVN"], set()),
     ],
 )
 def test_only_the_fields_in_paths_are_parsed_and_all_are_written_back(paths, parsed):

@@ -56,7 +56,7 @@ SHAPES: dict[Any, list[dict[str, Any]]] = {
         {"path": f"conditions[*].{MATCHING}.code", "label": f"conditions[*].{MATCHING}.display"},
     ],
 }
-STYLES = ("id", "bare", "label")
+STYLES = ("id", "dotless", "label")
 READ = {"unknown": "ancestor", "mapping": {"htn": "I10"}, "missing": "keep"}
 
 

@@ -56,7 +56,7 @@ class Twin:
             except Misshapen:
                 self.causes.add(("wrong_shape", None))
         if not self.causes:
-            rests = [(path.steps, path, action) for path, action in policy(self.plan)]
+            rests = [(path.steps, path, action) for path, action, _ in policy(self.plan)]
             unlisted = Action.KEEP if self.plan.fields.unlisted == "keep" else Action.DROP
             self.masked = self.treated(document, (), rests, unlisted)
 

@@ -80,7 +80,6 @@ def build_plan(configuration: Configuration) -> Plan:
         key=message.key,
         headers=message.headers,
         noise_key=paths.keys.get(("noise_key",)),
-        unit=paths.keys.get(("groups", "unit")),
         fhir=paths.fhir_types(keeps_others=configuration.fields.unlisted == "keep"),
         context={paths.keys["mechanism", "context", each.name]: each for each in context.attributes},
         record_bytes=configuration.limits.record_bytes,

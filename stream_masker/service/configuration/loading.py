@@ -13,7 +13,6 @@ from pydantic import ValidationError
 from yaml.constructor import ConstructorError
 from yaml.nodes import MappingNode
 
-from stream_masker.core.mechanisms import MECHANISMS
 from stream_masker.errors import ConfigurationError
 from stream_masker.service.configuration.errors import (
     Location,
@@ -167,8 +166,6 @@ def _service_problems(configuration: Configuration) -> Iterator[Problem]:
     for role, name in configuration.topics:
         if (other := roles.setdefault(name, role)) != role:
             yield ("topics", role), f"{name!r} is also topics.{other}: all topics must differ"
-    if format_.value == "json" and format_.key != "plain":
-        yield ("format", "key"), "keys are in the Confluent wire format only if values are: use value: confluent too"
     if configuration.records == "hl7v2" and format_.value != "json":
         yield ("format", "value"), "HL7 v2 messages have no schema: leave it out with records: hl7v2"
 
@@ -182,9 +179,6 @@ def _masking_problems(configuration: Configuration) -> Iterator[Problem]:
             yield ("attributes", name, "ontology"), f"{attribute.ontology!r} is not in ontologies: {advice}"
         if attribute.alpha is not None and not mechanism.takes_alpha:
             yield ("attributes", name, "alpha"), f"{mechanism.name} has no noise level: remove it"
-    if configuration.groups.unit is not None and not mechanism.kind.counts_units:
-        counting = join_options(name for name, kind in MECHANISMS.items() if kind.counts_units)
-        yield ("groups", "unit"), f"{mechanism.name} does not count units: remove it, or use {counting}"
     if configuration.records == "hl7v2" and configuration.fields.unlisted == "keep":
         yield ("fields", "unlisted"), "'keep' is not allowed with records: hl7v2: use drop, and list what to keep"
     for path, shift in configuration.fields.shift.items():

@@ -51,9 +51,9 @@ class AttributeSection(Section):
     ontology: NameText
     """The attribute's ontology: one of the names in `ontologies`."""
     style: Style = "id"
-    """The style in which all masks are written: as the ontology writes its codes (`id`); without leading zeros
-    (`unpadded`), without the dot (`dotless`), or without both (`bare`); or as labels (`label`). A text by which a
-    reader would find another code is not written; the code of the ontology takes its place."""
+    """The style in which all masks are written: as the ontology writes its codes (`id`), as these without the dot
+    (`dotless`), or as labels (`label`). A text by which a reader would find another code, or none, is not written: the
+    code of the ontology takes its place."""
     root: NonEmptyText | None = None
     """The root concept of the attribute's taxonomy. Default: the ontology's root."""
     alpha: Alpha | None = None

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 from stream_masker.errors import ConfigurationError
-from stream_masker.pipeline.fhir import BUNDLE, TYPE_PATH, FhirTypes, fhir_path, type_of_path
+from stream_masker.pipeline.fhir import BUNDLE, R4_TYPES, TYPE_PATH, fhir_path
 from stream_masker.pipeline.hl7v2 import hl7_path, kept_paths
 from stream_masker.pipeline.paths import NameStep, Path, alternatives, compile_path
 from stream_masker.pipeline.plan import Place
@@ -72,7 +72,6 @@ class ConfiguredPaths:
 
     def _keys(self, configuration: Configuration) -> dict[Location, Path]:
         texts: dict[Location, str | None] = {("noise_key",): configuration.noise_key}
-        texts[("groups", "unit")] = configuration.groups.unit
         texts |= {("fields", "shift", path, "key"): rule.key for path, rule in configuration.fields.shift.items()}
         context = getattr(configuration.mechanism, "context", None) or ()
         texts |= {("mechanism", "context", text): text for text in context}
@@ -85,12 +84,13 @@ class ConfiguredPaths:
         """The types of FHIR resources, or the segments of HL7 v2, of everything that a masked message has."""
         codes = (path for places in self.places.values() for place in places for path in (place.path, *place.copies))
         listed = (path for paths in self.fields.values() for path in paths.values())
-        read = type_of_path if self._form == "fhir" else lambda path: path.text[:3]
-        return [read(compile_path(path.text)) for path in (*codes, *listed)]
+        starts = (compile_path(path.text).steps[0] for path in (*codes, *listed))
+        return [step.key for step in starts if isinstance(step, NameStep)]
 
-    def fhir_types(self, *, keeps_others: bool) -> FhirTypes | None:
-        """Return the types of resources that the paths name; None if messages are not FHIR."""
-        return FhirTypes(frozenset(self._types) - {BUNDLE}, keeps_others) if self._form == "fhir" else None
+    def fhir_types(self, *, keeps_others: bool) -> frozenset[str] | None:
+        """Return the types of resources that are kept: all, or those that the paths name; None if there are none."""
+        types = R4_TYPES if keeps_others else frozenset(self._types)
+        return types - {BUNDLE} if self._form == "fhir" else None
 
     @property
     def always_kept(self) -> tuple[Path, ...]:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from stream_masker.service.configuration.base import Duration, FieldPath, NonEmptyText, PositiveInt, Section, matching
+from stream_masker.service.configuration.base import Duration, NonEmptyText, PositiveInt, Section, matching
 from stream_masker.service.configuration.errors import SHOWS_NOTHING
 
 
@@ -83,9 +83,6 @@ class GroupsSection(Section):
     """The maximum number of records in a group; at least 2."""
     delay: Duration = 10.0
     """The time after which a group with enough records is masked, in seconds or with a unit such as `10s`."""
-    unit: FieldPath | None = None
-    """The path of the field, such as `patient.id`, whose different values k-anonymity counts. Only for
-    microaggregation. Default: it counts records."""
 
 
 class SecretSource(Section):
@@ -129,9 +126,6 @@ class FormatSection(Section):
     value: Literal["json", "confluent"] = "json"
     """The format of values: JSON, or the Confluent wire format (`confluent`), which is the id of a schema in the
     registry and a value in Avro, Protobuf or JSON by this schema."""
-    key: Literal["plain", "confluent"] = "plain"
-    """The format of message keys: bytes (`plain`), or the Confluent wire format (`confluent`). Only `message.key:
-    pseudonymize` depends on it: it replaces the texts and numbers in a key."""
     registry: RegistrySection = RegistrySection()
     """The schema registry. Only for `confluent`."""
 

@@ -49,7 +49,7 @@ def _rules(plan: Plan) -> list[Rule]:
     """Return the rules of all configured paths after that for other values. Of several for a value, the last counts."""
     lists, others = plan.fields.lists, KEPT if plan.fields.unlisted == "keep" else DROPPED
     rules = [Rule((), f"{others}: not listed")]
-    rules += [Rule(field.steps, KEPT) for path, _ in policy(plan) for field in path.filter_fields()]
+    rules += [Rule(field.steps, KEPT) for path, *_ in policy(plan) for field in path.filter_fields()]
     rules += [Rule(path.steps, words, path.text) for key, words in _WORDS.items() for path in lists.get(key, ())]
     for attribute in plan.attributes:
         for place in attribute.places:

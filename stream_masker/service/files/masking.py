@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+import sys
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -14,7 +15,6 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-import orjson
 
 from stream_masker.core.distance import Distance
 from stream_masker.core.statistics.counts import Counts, merge
@@ -23,7 +23,7 @@ from stream_masker.core.statistics.summary import Statistics
 from stream_masker.errors import ServiceError, StatisticsError
 from stream_masker.pipeline.codec import RecordPart
 from stream_masker.pipeline.fhir import bundle_of
-from stream_masker.pipeline.formats import document_of
+from stream_masker.pipeline.formats import record_form
 from stream_masker.pipeline.messages import StatisticsMessage, decode_statistics, encode_rejection
 from stream_masker.pipeline.paths import JsonValue, selected
 from stream_masker.pipeline.plan import AttributePlan, Plan
@@ -155,13 +155,12 @@ class FileMasking:
 
     def documents(self, events: Iterable[FileEvent]) -> Iterator[dict[str, Any]]:
         """Yield what the configured paths apply to in events that are objects: for FHIR, their form as a Bundle."""
-        form, fhir = file_format(self._configuration), self.plan.fhir
+        form, fhir = record_form(file_format(self._configuration), sys.maxsize), self.plan.fhir
         for event in events:
             if event.problem is None:
-                with suppress(orjson.JSONDecodeError, RecordRejectedError):
-                    document = document_of(form, event.value)
-                    if isinstance(document, dict):
-                        yield document if fhir is None else bundle_of(document, fhir)
+                with suppress(RecordRejectedError):
+                    document, _ = form(event.value)
+                    yield document if fhir is None else bundle_of(document, fhir)
 
     def count(self, events: Collection[FileEvent]) -> tuple[Counts, FileTotals]:
         """Return the counts of events, and what would become of them."""
@@ -324,7 +323,7 @@ def _explained(attribute: AttributePlan, distance: Distance, before: JsonValue, 
         return f"{tau.ids[position]} ({tau.labels[position]})" if tau.labels[position] else tau.ids[position]
 
     for k, (text, mask) in enumerate(zip(texts(before), texts(after), strict=True)):
-        yield f"{attribute.name} ({attribute.path})" + (f", element {k}" if attribute.is_array else "")
+        yield f"{attribute.name} ({attribute.path.text})" + (f", element {k}" if attribute.is_array else "")
         yield f"  value        {text}"
         if not (isinstance(text, str) and isinstance(mask, str)):
             yield "  concept      none: the value is missing or suppressed"

@@ -94,8 +94,7 @@ def fhir_bundle():
 def test_the_plan_of_fhir_messages_lists_the_types_and_keeps_them():
     plan = build_plan(parse_configuration(fhir_bundle()))
     assert plan.fhir is not None
-    assert plan.fhir.listed == {"Patient", "Encounter", "Condition", "Claim", "ExplanationOfBenefit"}
-    assert not plan.fhir.keeps_others
+    assert plan.fhir == {"Patient", "Encounter", "Condition", "Claim", "ExplanationOfBenefit"}
     assert plan.noise_key == compile_path("patient")
     (attribute,) = plan.attributes
     types = [place.path.text.split(".")[0] for place in attribute.places]

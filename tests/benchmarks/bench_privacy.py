@@ -21,7 +21,6 @@ from typing import Any
 
 import numpy as np
 from measuring import Peer, table
-from peers.tables import read_columns
 from support.data import icd9cm
 from support.real_codes import as_batch, in_force, real_pairs, statistics_of
 
@@ -29,9 +28,9 @@ from stream_masker import SemanticNoise, SemanticTransport
 from stream_masker.core.distance import WuPalmer
 from stream_masker.core.random import PositionKeys
 
-HEAD = ("", "RMSE", "ΔsdCor", "TV of one", "TV of two", "right: code", "right: block", "right: chapter", "k", "ε")
-LEVELS = (0, 3, 2)
-"""The depths of blocks and chapters; 0 for the code itself."""
+HEAD = ("", "RMSE", "ΔsdCor", "TV", "right: code", "right: chapter", "ε")
+CHAPTERS = 2
+"""Their depth in the taxonomy."""
 
 TABLES = 4
 """How often a program masks the records: the last table is attacked, and the attacker learns from the others."""
@@ -53,16 +52,10 @@ class Method:
 
 GROUPS = {"k": 5, "left_out": 5, "root": "ICD9CM"}
 METHODS = (
-    Method(Peer("opendp_response", ("opendp==0.16.0",)), "randomised response", {"tables": TABLES}, matched=True),
+    Method(Peer("privacy", ("opendp==0.16.0",)), "randomised response", {"tables": TABLES}, matched=True),
+    Method(Peer("privacy", ("anjana==1.2.3",)), "5-anonymity, at most 5 % of the records left out", GROUPS),
     Method(
-        Peer("diffprivlib_exponential", ("diffprivlib==0.6.6", "scikit-learn==1.6.1")),
-        "exponential mechanism by semantic distance",
-        {"tables": TABLES},
-        matched=True,
-    ),
-    Method(Peer("anjana_groups", ("anjana==1.2.3",)), "k-anonymity, at most 5 % of the records left out", GROUPS),
-    Method(
-        Peer("dpmm_synthetic", ("dpmm==0.1.9",)),
+        Peer("privacy", ("dpmm==0.1.9",)),
         "MST, a synthetic table",
         {"epsilon": 1.0, "delta": 1e-9},
         synthetic=True,
@@ -87,14 +80,14 @@ def rows() -> Iterator[tuple[str, ...]]:
         made = in_force(kind(taxonomies, seed=b"a seed of sixteen bytes", **parameters), as_batch(original))
         tables = [drawn(made, original, number) for number in range(TABLES)]
         right = attacked(original, tables)
-        yield f"stream-masker: {label}", *kept(original, tables[-1]), *map(shown, right), least(tables[-1]), "none"
+        yield f"stream-masker: {label}", *kept(original, tables[-1]), *map(shown, right), "none"
     for method in METHODS:
-        epsilon = matching(original[0], right[0], by_distance="exponential" in method.label) if method.matched else None
+        epsilon = matching(original[0], right[0]) if method.matched else None
         tables = run(method, original, epsilon)
-        guessed = ("no record",) * 3 if method.synthetic else tuple(map(shown, attacked(original, tables)))
+        guessed = ("no record",) * 2 if method.synthetic else tuple(map(shown, attacked(original, tables)))
         known = f"{2 * epsilon:.1f}" if epsilon else f"{method.parameters.get('epsilon', 'none')}"
         figures = kept(original, tables[-1], pairwise=not method.synthetic)
-        yield f"{method.peer.title}: {method.label}", *figures, *guessed, least(tables[-1]), known
+        yield f"{method.peer.title}: {method.label}", *figures, *guessed, known
 
 
 def drawn(made: Any, original: np.ndarray, number: int) -> np.ndarray:
@@ -111,53 +104,43 @@ def run(method: Method, original: np.ndarray, epsilon: float | None) -> list[np.
         texts = [tau.decode(codes.tolist()) for codes in original]
         (folder / "records.csv").write_text("".join(f"{a},{b}\n" for a, b in zip(*texts, strict=True)))
         above = [to_level(tau, depth) for depth in (4, 3, 2, 1)]
-        for j, codes in enumerate(original):
-            values = tau.encode(sorted(set(tau.decode(codes.tolist()))))
-            np.save(folder / f"distances-{j}.npy", WuPalmer(tau).matrix(values))
         values = np.unique(original).tolist()
         ancestors = {tau.ids[code]: [tau.ids[level[code]] for level in above] for code in values}
         (folder / "ancestors.json").write_text(json.dumps(ancestors))
         parameters = method.parameters | ({} if epsilon is None else {"epsilon": epsilon})
         command = [*method.peer.command, json.dumps(parameters)]
         subprocess.run(command, cwd=folder, env=os.environ | {"OMP_NUM_THREADS": "1"}, check=True)
-        return [np.array([tau.encode(c) for c in read_columns(file)]) for file in sorted(folder.glob("masked-*.csv"))]
+        rows = [[line.split(",") for line in file.read_text().split()] for file in sorted(folder.glob("masked-*.csv"))]
+        return [np.array([tau.encode(column) for column in zip(*lines, strict=True)]) for lines in rows]
 
 
-def matching(codes: np.ndarray, target: float, *, by_distance: bool) -> float:
-    """Return the ε of one diagnosis for which the attacker is right about it as often as asked."""
-    values, counts = np.unique(codes, return_counts=True)
-    distances = WuPalmer(icd9cm().taxonomy()).matrix(values) / 2
-    far = distances if by_distance else (distances > 0).astype(float)
+def matching(codes: np.ndarray, target: float) -> float:
+    """Return the ε of one diagnosis for which the attacker is right about its random response as often as asked."""
+    counts = np.unique(codes, return_counts=True)[1]
+    others = 1.0 - np.eye(counts.size)
     low, high = 0.01, 100.0
     for _ in range(40):
         middle = (low + high) / 2
-        channel = np.exp(-middle * far)
+        channel = np.exp(-middle * others)
         right = (counts[:, None] * channel / channel.sum(axis=1, keepdims=True)).max(axis=0).sum() / codes.size
         low, high = (middle, high) if right < target else (low, middle)
     return middle
 
 
 def kept(original: np.ndarray, masked: np.ndarray, *, pairwise: bool = True) -> tuple[str, ...]:
-    """RMSE of the principal diagnosis, ΔsdCor, and the total variation of the principal code and of pairs."""
+    """RMSE of the principal diagnosis, ΔsdCor, and the total variation of the principal code."""
     moved = WuPalmer(icd9cm().taxonomy()).pairs(original[0], masked[0]) if pairwise else np.full(1, np.nan)
     before, after = (statistics_of(as_batch(codes)).correlation[0, 1] for codes in (original, masked))
-    pairs = [codes[0].astype(np.int64) << 32 | codes[1] for codes in (original, masked)]
-    laws = variation(original[0], masked[0]), variation(*pairs)
+    size = len(icd9cm().taxonomy())
+    laws = [np.bincount(codes[0], minlength=size) / codes.shape[1] for codes in (original, masked)]
     rmse = shown(np.sqrt((moved**2).mean())) if pairwise else "–"
-    return rmse, f"{after - before:+.3f}", *map(shown, laws)
-
-
-def variation(first: np.ndarray, second: np.ndarray) -> float:
-    """The total variation distance of the laws of two columns."""
-    keys, place = np.unique(np.concatenate([first, second]), return_inverse=True)
-    laws = [np.bincount(part, minlength=keys.size) / part.size for part in (place[: first.size], place[first.size :])]
-    return float(np.abs(laws[0] - laws[1]).sum() / 2)
+    return rmse, f"{after - before:+.3f}", shown(np.abs(laws[0] - laws[1]).sum() / 2)
 
 
 def attacked(original: np.ndarray, tables: Sequence[np.ndarray]) -> list[float]:
-    """How often the attacker is right about the principal code, its block and its chapter."""
-    tau, codes = icd9cm().taxonomy(), original[0]
-    return [guessed(to_level(tau, depth)[codes] if depth else codes, tables) for depth in LEVELS]
+    """How often the attacker is right about the principal code, and about its chapter."""
+    chapters = to_level(icd9cm().taxonomy(), CHAPTERS)
+    return [guessed(truth, tables) for truth in (original[0], chapters[original[0]])]
 
 
 def guessed(truth: np.ndarray, tables: Sequence[np.ndarray]) -> float:
@@ -170,11 +153,6 @@ def guessed(truth: np.ndarray, tables: Sequence[np.ndarray]) -> float:
     order = np.argsort(counts, kind="stable")
     guess[cells[order] // values.size] = cells[order] % values.size
     return float((guess[asked] == which).mean())
-
-
-def least(masked: np.ndarray) -> str:
-    """k: the least number of records with the same pair."""
-    return str(np.unique(masked, axis=1, return_counts=True)[1].min())
 
 
 def shown(value: float) -> str:

@@ -1,4 +1,4 @@
-"""Shared helpers of the benchmarks: options, times, tables, and the environments of other programs."""
+"""What all benchmarks share: options, times, tables, the example events, and the environments of other programs."""
 
 from __future__ import annotations
 
@@ -15,8 +15,13 @@ from typing import Any, TypeVar
 
 sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "support")]
 
-SCRIPTS = Path(__file__).parent / "peers"
-"""The scripts of other programs."""
+ROOT = Path(__file__).parents[2]
+NESTED = ROOT / "examples" / "nested" / "stream-masker.yaml"
+"""The configuration of the nested events of the documentation."""
+
+COMMAND = (sys.executable, "-P", "-m", "stream_masker")
+os.environ["STREAM_MASKER_SECRET"] = "a secret of the benchmarks"
+"""The secret of the examples' configurations, also for the commands that a benchmark runs."""
 
 ResultT = TypeVar("ResultT")
 
@@ -25,8 +30,7 @@ def arguments(text: str | None, options: Mapping[str, Any]) -> argparse.Namespac
     """Parse the command line. ``options``: the default of each option, or a dictionary for ``add_argument``."""
     parser = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, given in options.items():
-        flag = {"action": "store_true"} if given is False else {"type": type(given), "default": given}
-        parser.add_argument(name, **(given if isinstance(given, dict) else flag))
+        parser.add_argument(name, **(given if isinstance(given, dict) else {"type": type(given), "default": given}))
     return parser.parse_args()
 
 
@@ -36,17 +40,11 @@ def best(run: Callable[[], object], *, repeats: int = 5) -> float:
     return min(timed(run)[0] for _ in range(repeats))
 
 
-def timed(run: Callable[[], ResultT], clock: Callable[[], float] = time.process_time) -> tuple[float, ResultT]:
+def timed(run: Callable[[], ResultT]) -> tuple[float, ResultT]:
     """Return the processor time of one run in this process, in seconds, and its result."""
-    start = clock()
+    start = time.process_time()
     result = run()
-    return clock() - start, result
-
-
-def processor_seconds(pid: int) -> float:
-    """Return the processor time of all threads of a process, including system time."""
-    ticks = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
-    return sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
+    return time.process_time() - start, result
 
 
 def table(title: str, head: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
@@ -65,20 +63,24 @@ def cell(value: object) -> str:
 
 @dataclass(frozen=True)
 class Peer:
-    """Another program. ``name``: its script. ``pins``: requirements with versions, its own first."""
+    """Another program. ``script``: what runs it, in ``peers``. ``pins``: requirements with versions, its own first."""
 
-    name: str
+    script: str
     pins: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """The name of its package, by which the script knows it."""
+        return self.pins[0].partition("==")[0].partition("[")[0]
 
     @property
     def title(self) -> str:
         """The name and version of the program."""
-        package, version = self.pins[0].split("==")
-        return f"{package.partition('[')[0]} {version}"
+        return f"{self.name} {self.pins[0].partition('==')[2]}"
 
     @property
     def command(self) -> list[str]:
-        """The command that runs the script in its environment, which is created if it does not exist."""
+        """The command that runs the program in its environment, which is created if it does not exist."""
         digest = hashlib.sha256("\n".join((sys.version, *self.pins)).encode()).hexdigest()[:12]
         cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
         python = cache / "stream-masker-peers" / f"{self.name}-{digest}" / "bin" / "python"
@@ -86,4 +88,4 @@ class Peer:
             subprocess.run([sys.executable, "-m", "venv", "--clear", str(python.parents[1])], check=True)
             subprocess.run([str(python), "-m", "pip", "install", "--quiet", *self.pins], check=True)
             python.with_name("complete").touch()
-        return [str(python), str(SCRIPTS / f"{self.name}.py")]
+        return [str(python), str(Path(__file__).with_name("peers") / f"{self.script}.py"), self.name]

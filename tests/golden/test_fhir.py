@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import re
 
 import orjson
@@ -16,11 +15,11 @@ FOLDER = examples.FOLDER / "fhir-bundle"
 REFERENCE = re.compile(r"(urn:uuid:|[A-Z][A-Za-z]+/|[A-Z][A-Za-z]+\?identifier=[^|]+\||#)?[0-9a-f-]{32,36}")
 
 
-def lines(name):
-    return [orjson.loads(line) for line in gzip.decompress((FOLDER / name).read_bytes()).splitlines()]
+def lines(file):
+    return [orjson.loads(line) for line in examples.content("fhir-bundle", file).splitlines()]
 
 
-ORIGINAL, MASKED = lines("events.jsonl.gz"), lines("expected.jsonl.gz")
+ORIGINAL, MASKED = lines("events"), lines("expected")
 TYPES = frozenset({"Patient", "Encounter", "Condition", "Claim", "ExplanationOfBenefit", "male", "female"})
 TELLING = ("id", "reference", "family", "value", "fullUrl", "text", "birthDate", "city", "postalCode", "given")
 WORDS = {"Ada Doe", "Dr. Example", "snomed", "(disorder)"}

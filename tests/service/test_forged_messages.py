@@ -8,51 +8,25 @@ from types import SimpleNamespace
 from unittest.mock import MagicMock
 
 import pytest
-from calibration_bench import ONTOLOGY, CalibrationBench, block
-from support.small_configuration import write_small
+from calibration_bench import SECRET, CalibrationBench, block
 
 from stream_masker.pipeline.messages import block_key, encode_block, encode_statistics
-from stream_masker.pipeline.seal import SEAL_MAGIC, RefusalCause, TopicSeal, key_id
+from stream_masker.pipeline.seal import RefusalCause, TopicSeal
 from stream_masker.pipeline.versions import StatisticsMessage
-from stream_masker.service.calibrator.bootstrap import CalibratorComponents, build_components, history_of
-from stream_masker.service.configuration import Configuration, load_configuration
+from stream_masker.service.calibrator.bootstrap import CalibratorComponents, history_of
 from stream_masker.service.configuration.secret import secret_id
 from stream_masker.service.kafka.reader import Versions
 from stream_masker.service.masking import Masking
 from stream_masker.service.worker.statistics import ActiveStatistics
 
-SECRET = b"the secret of all processes"
+ATTACKERS = b"the secret of an attacker"
 HUGE = 999_999_999_999_999_999
 """The greatest version number that a key can have."""
 
 
-@pytest.fixture(scope="module")
-def configuration(tmp_path_factory: pytest.TempPathFactory) -> Configuration:
-    calibration = {"window_records": 100, "every_records": 20, "min_records": 10}
-    folder = tmp_path_factory.mktemp("forged")
-    path = write_small(folder, "one", "two", rows=ONTOLOGY, secret=SECRET, calibration=calibration)
-    return load_configuration(path, {})
-
-
-@pytest.fixture(scope="module")
-def components(configuration: Configuration) -> CalibratorComponents:
-    return build_components(configuration)
-
-
 @pytest.fixture
-def seal(configuration: Configuration) -> TopicSeal:
-    return TopicSeal(configuration.topics.statistics, [SECRET])
-
-
-@pytest.fixture(scope="module")
-def genuine(components: CalibratorComponents) -> list[StatisticsMessage]:
-    """Three published versions."""
-    bench = CalibrationBench(components)
-    for number in range(6):
-        bench.deliver(number, block(10 * number))
-        bench.advance(1e12 * (number + 1))
-    assert len(bench.messages) == 3
-    return bench.messages
+def seal(components: CalibratorComponents) -> TopicSeal:
+    return TopicSeal(components.configuration.topics.statistics, [SECRET])
 
 
 def loosened(message: StatisticsMessage, version: int = HUGE) -> StatisticsMessage:
@@ -70,40 +44,31 @@ def sealed(message: StatisticsMessage, seal: TopicSeal) -> tuple[bytes, bytes]:
     return message.key, seal.seal(message.key, encode_statistics(message))
 
 
-KINDS = {
-    "plain": lambda genuine, raw, seal: (b"%d" % HUGE, raw),
-    "of another secret": lambda genuine, raw, seal: (b"%d" % HUGE, others(raw)),
-    "with our key id": lambda genuine, raw, seal: (b"%d" % HUGE, SEAL_MAGIC + key_id(SECRET) + others(raw)[12:]),
-    "a genuine version under another key": lambda genuine, raw, seal: (b"%d" % HUGE, sealed(genuine, seal)[1]),
-    "of another topic": lambda genuine, raw, seal: (b"%d" % HUGE, TopicSeal("t", [SECRET]).seal(b"%d" % HUGE, raw)),
-    "cut": lambda genuine, raw, seal: (b"%d" % HUGE, sealed(genuine, seal)[1][:50]),
-    "plain in place of a genuine one": lambda genuine, raw, seal: (genuine.key, raw),
-}
-"""What somebody without the secret can write, from a genuine version, and the JSON of a loosened one."""
-
-
-def others(raw: bytes) -> bytes:
-    return TopicSeal("stream-masker.statistics", [b"the secret of an attacker"]).seal(b"%d" % HUGE, raw)
-
-
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=["plain", "of another secret", "genuine under another key", "plain in place of a genuine one"])
 def forged(request: pytest.FixtureRequest, genuine: list[StatisticsMessage], seal: TopicSeal) -> tuple[bytes, bytes]:
-    return KINDS[request.param](genuine[-1], encode_statistics(loosened(genuine[-1])), seal)
+    """What somebody without the secret can write."""
+    key, raw = b"%d" % HUGE, encode_statistics(loosened(genuine[-1]))
+    return {
+        "plain": (key, raw),
+        "of another secret": (key, TopicSeal(seal.topic, [ATTACKERS]).seal(key, raw)),
+        "genuine under another key": (key, sealed(genuine[-1], seal)[1]),
+        "plain in place of a genuine one": (genuine[-1].key, raw),
+    }[request.param]
 
 
-def activated(configuration: Configuration, seal: TopicSeal) -> ActiveStatistics:
-    return ActiveStatistics(MagicMock(), Masking(configuration), seal, secret_id=secret_id(SECRET))
+def activated(components: CalibratorComponents, seal: TopicSeal) -> ActiveStatistics:
+    return ActiveStatistics(MagicMock(), Masking(components.configuration), seal, secret_id=secret_id(SECRET))
 
 
 def test_a_forged_version_changes_nothing_in_a_worker(
     forged: tuple[bytes, bytes],
-    configuration: Configuration,
+    components: CalibratorComponents,
     genuine: list[StatisticsMessage],
     seal: TopicSeal,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     refused: Counter[str] = Counter()
-    buffer, active = Versions(seal, lambda cause: refused.update([cause])), activated(configuration, seal)
+    buffer, active = Versions(seal, lambda cause: refused.update([cause])), activated(components, seal)
     for message in [*(sealed(one, seal) for one in genuine), *[forged] * 20]:
         buffer.add(*message)
     for _ in range(2):
@@ -116,10 +81,10 @@ def test_a_forged_version_changes_nothing_in_a_worker(
 
 
 def test_a_worker_refuses_an_authentic_version_whose_noise_hides_nothing(
-    configuration: Configuration, genuine: list[StatisticsMessage], seal: TopicSeal
+    components: CalibratorComponents, genuine: list[StatisticsMessage], seal: TopicSeal
 ) -> None:
     """A defective calibrator cannot remove the noise, regardless of its own limits."""
-    active = activated(configuration, seal)
+    active = activated(components, seal)
     for message in (genuine[-1], loosened(genuine[-1], genuine[-1].version + 1)):
         active.consider([(message.version, encode_statistics(message))])
     assert active.version == genuine[-1].version
@@ -147,11 +112,14 @@ def test_keys_that_are_no_version_are_ignored(components: CalibratorComponents, 
 
 
 def test_a_forged_block_is_refused_and_the_session_goes_on(
-    components: CalibratorComponents, configuration: Configuration, caplog: pytest.LogCaptureFixture
+    components: CalibratorComponents, caplog: pytest.LogCaptureFixture
 ) -> None:
     bench = CalibrationBench(components)
-    calibration, made, taxonomies = configuration.topics.calibration, block(0), components.subject.taxonomies
-    ours, theirs = (TopicSeal(calibration, [secret]) for secret in (SECRET, b"the secret of an attacker"))
+    calibration, made = components.configuration.topics.calibration, block(0)
+    taxonomies, (ours, theirs) = (
+        components.subject.taxonomies,
+        (TopicSeal(calibration, [s]) for s in (SECRET, ATTACKERS)),
+    )
     key, raw = block_key(made), encode_block(made, taxonomies)
     sealed = ours.seal(key, raw)
     refused = [

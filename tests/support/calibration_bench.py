@@ -24,6 +24,7 @@ from stream_masker.service.configuration.secret import topic_seal
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.metrics import Metrics
 
+SECRET = b"the secret of all processes"
 ONTOLOGY = "concept,parent\na,\nb,a\nc,a\nd,b\ne,b\nf,c\ng,c\n"
 CONCEPTS = 7
 

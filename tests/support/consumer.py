@@ -55,7 +55,6 @@ class FakeClient:
         self.now = 0.0
         self.events: list[FakeMessage] = []
         self.callbacks: dict[str, Callable[..., None]] = {}
-        self.member = "one"
         self.committed_offsets: dict[int, int] = {}
         self.watermarks: dict[int, tuple[int, int]] = {}
         self.refuses_seeks = False
@@ -91,10 +90,10 @@ class FakeClient:
         return self.watermarks.get(partition.partition, (0, 0))
 
     def consumer_group_metadata(self) -> object:
-        return f"metadata of {self.member}"
+        return "metadata"
 
     def memberid(self) -> str:
-        return self.member
+        return "one"
 
 
 def source_of(client: FakeClient, **more: Any) -> Source:

@@ -48,14 +48,10 @@ def mutated(draw: st.DrawFn, raw: bytes) -> bytes:
 
 def encoded(document: Any) -> st.SearchStrategy[bytes]:
     """A document as JSON, compact or with white space, escapes and repeated members."""
-    texts = (_text(document, ascii_only, indent) for ascii_only in (False, True) for indent in (None, "\t"))
+    shapes: list[dict[str, Any]] = [{"separators": (",", ":")}, {"indent": "\t"}]
+    texts = (json.dumps(document, ensure_ascii=escaped, **shape) for escaped in (False, True) for shape in shapes)
     found = [text.encode("utf-8", "surrogatepass") for text in texts]
     return st.sampled_from([*found, b'{"twice":1,' + found[0][1:], found[0].replace(b":", b" :\r\n", 1)])
-
-
-def _text(value: Any, ascii_only: bool, indent: str | None) -> str:
-    separators = (",", ":") if indent is None else None
-    return json.dumps(value, ensure_ascii=ascii_only, indent=indent, separators=separators)
 
 
 def one_in(draw: st.DrawFn, n: int) -> bool:

@@ -11,14 +11,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from results import Masked, result_of
-from support.calibration_bench import CalibrationBench
+from support.calibration_bench import CalibrationBench, block, counts
+from support.learning import trained
 from support.small_configuration import write_small
 
 from stream_masker import SemanticTransport
-from stream_masker.core.batch import Batch, Column, Distortion
-from stream_masker.core.statistics.counts import Counts, count_batch
 from stream_masker.pipeline.reasons import Reason
-from stream_masker.pipeline.records import Block, Rejected
+from stream_masker.pipeline.records import Rejected
 from stream_masker.pipeline.risk import VersionRisk
 from stream_masker.pipeline.seal import RefusalCause, TopicSeal
 from stream_masker.service.calibrator.bootstrap import CalibratorComponents, build_components
@@ -29,14 +28,14 @@ from stream_masker.service.observability.metrics import Metrics, ProcessName, pr
 from stream_masker.service.worker.worker import TransactionOutcome, WorkerReport
 
 ATTRIBUTES = ("one", "two")
-CONCEPTS = ("secret-a", "secret-b", "secret-c", "secret-d", "B20")
+CONCEPTS = ("secret-a", "secret-b", "secret-c", "secret-d", "secret-e", "secret-f", "B20")
 """Concept ids, one of which is sensitive; none of them may appear in a label."""
 
 LABEL = "A disease"
 """The label of all concepts."""
 
-PARTITIONS = (0, 3)
 RECORDS = 10
+"""The records of a block."""
 
 
 class MetricCall(NamedTuple):
@@ -75,7 +74,7 @@ def worker_metrics() -> RecordingMetrics:
     report.refused_message(RefusalCause.FORGED)
     report.statistics(SimpleNamespace(version=3, refusals=1, problem="version 4", age=1.0))
     source = {"topic": "discharges", "unreadable": {}, "take_skipped": lambda: 2, "lag": lambda: 7}
-    report.partitions(SimpleNamespace(assigned=set(PARTITIONS), **source))
+    report.partitions(SimpleNamespace(assigned={0, 3}, **source))
     outcomes = [*(Masked(n, b"{}", None, [], 1) for n in range(8)), Rejected(8, Reason.UNKNOWN_CODE)]
     tally = {("emptied", "age"): 3, ("suppressed", ATTRIBUTES[0]): 2, ("generalized", ATTRIBUTES[0]): 1}
     report.committed([replace(result_of(outcomes), tally=Counter(tally))], 0.3)
@@ -98,8 +97,8 @@ def write_configuration(folder: Path) -> Configuration:
     rows = [f"{child},{parent},{LABEL}" for child, parent in links]
     path = write_small(
         folder,
+        *ATTRIBUTES,
         rows="\n".join(["concept,parent,label", f"{root},,{LABEL}", *rows, ""]),
-        attributes={name: {"path": name, "ontology": "small"} for name in ATTRIBUTES},
         secret=b"0123456789abcdef",
         publication={"min_records": 1},
         calibration={"every_records": 2 * RECORDS, "min_records": RECORDS},
@@ -109,11 +108,9 @@ def write_configuration(folder: Path) -> Configuration:
 
 def assess_transport(components: CalibratorComponents, metrics: Metrics) -> None:
     """Set the metrics of the risk that only transport has."""
-    taxonomies = {name: components.subject.taxonomies[name] for name in ATTRIBUTES}
-    transport = SemanticTransport(taxonomies, alpha=0.3, certainty=1.0, least=1, seed=b"a seed of sixteen bytes")
+    made = SemanticTransport(components.subject.taxonomies, alpha=0.3, certainty=1.0, least=1, seed=bytes(16))
     codes = [CONCEPTS[1 + k % (len(CONCEPTS) - 1)] for k in range(RECORDS)]
-    transport.learn_many([dict.fromkeys(ATTRIBUTES, code) for code in codes])
-    transport.calibrate()
+    transport = trained(made, [dict.fromkeys(ATTRIBUTES, code) for code in codes])
     set_risk_metrics(metrics, VersionRisk(transport.risk(), (), transport.promise))
 
 
@@ -121,25 +118,11 @@ def publish_versions(bench: CalibrationBench) -> None:
     """Run a calibration: refused blocks, a window that cannot be computed, and versions of different values."""
     bench.deliver(0, b"not a block")
     bench.deliver(0, TopicSeal("calibration", [bytes(16)]).seal(b"", b"sealed with another secret"))
-    absent = replace(
-        counts(0), values=tuple(column.select(np.zeros(len(column.keys), bool)) for column in counts(0).values)
-    )
-    bench.deliver(1, replace(block(1), original=absent))
+    some = counts([1] * RECORDS)
+    absent = replace(some, values=tuple(column.select(np.zeros(len(column.keys), bool)) for column in some.values))
+    bench.deliver(1, replace(block(RECORDS), original=absent))
     bench.advance(0.0)
     for offset in range(2, 7):
-        bench.deliver(offset, block(offset))
+        bench.deliver(offset, block(offset * RECORDS))
         bench.advance(100.0 * offset, risk=offset == 6)
     bench.shown(time.time())
-
-
-def block(offset: int) -> Block:
-    first = offset * RECORDS
-    distortions = (Distortion(RECORDS, 2.5, 0.9), Distortion(RECORDS, 1.0, 0.4))
-    both = counts(2 * offset), counts(2 * offset + 1)
-    return Block("discharges", 0, first, first + RECORDS - 1, 0, *both, distortions)
-
-
-def counts(seed: int) -> Counts:
-    rng = np.random.default_rng(seed)
-    columns = tuple(Column(rng.integers(0, len(CONCEPTS), RECORDS).astype(np.int32)) for _ in ATTRIBUTES)
-    return count_batch(Batch(RECORDS, columns), [len(CONCEPTS)] * len(ATTRIBUTES))

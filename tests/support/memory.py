@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-STATM = Path("/proc/self/statm")
-
 
 def resident(pid: int) -> int:
     """Return a process's resident memory in bytes."""

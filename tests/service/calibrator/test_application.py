@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from calibration_bench import CalibrationBench
 from prometheus_client import CollectorRegistry
 
 from stream_masker.errors import ServiceError
 from stream_masker.service.calibrator import process
+from stream_masker.service.calibrator.bootstrap import CalibratorComponents
 from stream_masker.service.calibrator.metrics import initialise_counters
 from stream_masker.service.calibrator.process import STANDBY, Driver, build_app
 from stream_masker.service.observability.health import Health
@@ -19,10 +19,10 @@ from stream_masker.service.observability.metrics import Metrics
 
 
 class FakeCalibration:
-    """A calibration that records what it is given. ``tasks``: what is due next."""
+    """A calibration that is restored up to offset 4, and records what it is given. ``tasks``: what is due next."""
 
-    def __init__(self, position: int) -> None:
-        self.position = position
+    def __init__(self) -> None:
+        self.position = 4
         self.merged: list[int] = []
         self.tasks: list[Callable[[], None]] = []
 
@@ -38,20 +38,19 @@ class FakeCalibration:
 class DriverBench:
     """A driver, the calibrations that it has opened, and the offsets that it has sought."""
 
-    def __init__(self, bench: CalibrationBench, position: int) -> None:
+    def __init__(self, components: CalibratorComponents) -> None:
         self.health = Health()
         metrics = Metrics(CollectorRegistry(), "calibrator")
         initialise_counters(metrics)
-        self.driver = Driver(bench.components, metrics, self.health)
+        self.driver = Driver(components, metrics, self.health)
         self.opened: list[FakeCalibration] = []
         self.sought: list[int] = []
         self.error: Exception | None = None
-        self.position = position
 
     def open(self, components: Any, metrics: Any, stopped: Callable[[], bool]) -> FakeCalibration:
         if self.error is not None:
             raise self.error
-        self.opened.append(FakeCalibration(self.position))
+        self.opened.append(FakeCalibration())
         return self.opened[-1]
 
     async def _seek(self, offset: int) -> None:
@@ -66,29 +65,24 @@ class DriverBench:
 
 
 @pytest.fixture
-def made(bench: CalibrationBench, monkeypatch: pytest.MonkeyPatch) -> Iterator[DriverBench]:
-    one = DriverBench(bench, position=4)
+def made(components: CalibratorComponents, monkeypatch: pytest.MonkeyPatch) -> DriverBench:
+    one = DriverBench(components)
     monkeypatch.setattr(process.Calibration, "open", one.open)
     return one
 
 
-def test_an_active_calibrator_restores_and_goes_on_after_what_it_has_read(made: DriverBench) -> None:
-    made.driver.assigned(active=True)
-    assert made.health.reasons == ("taking over: reading the topics",)
-    made.tick()
-    assert (made.sought, made.health.reasons) == ([5], ())
-    made.take(5, 6, 6)
-    assert made.opened[0].merged == [5, 6]
-
-
-def test_blocks_that_come_before_the_seek_come_again_after_it(made: DriverBench) -> None:
+def test_an_active_calibrator_restores_and_blocks_that_come_before_the_seek_come_again_after_it(
+    made: DriverBench,
+) -> None:
     """The ones that were skipped while the calibration was restored must not be lost."""
     made.driver.assigned(active=True)
+    assert made.health.reasons == ("taking over: reading the topics",)
     made.take(0, 1, 2, 3, 4, 5, 6)
     made.tick()
+    assert (made.sought, made.health.reasons) == ([5], ())
     made.take(7, 8)
     assert made.opened[0].merged == []
-    made.take(5, 6, 7, 8, 9)
+    made.take(5, 6, 6, 7, 8, 9)
     assert made.opened[0].merged == [5, 6, 7, 8, 9]
 
 
@@ -134,9 +128,11 @@ def test_an_error_is_told_and_the_calibration_restored_after_a_pause(
     assert made.health.reasons == ("fenced out",)
 
 
-def test_the_application_acknowledges_nothing_and_serves_nothing(bench: CalibrationBench, made: DriverBench) -> None:
-    app = build_app(bench.components.configuration, made.driver)
-    assert app.conf.id == f"{bench.components.configuration.topics.calibration}.calibrator"
+def test_the_application_acknowledges_nothing_and_serves_nothing(
+    components: CalibratorComponents, made: DriverBench
+) -> None:
+    app = build_app(components.configuration, made.driver)
+    assert app.conf.id == f"{components.configuration.topics.calibration}.calibrator"
     assert not app.conf.web_enabled
     [agent] = app.agents.values()
     assert agent.channel.acks is False

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import yaml
 from golden import examples
+from support.schemas import load_schema
+from support.small_configuration import small_configuration
 
+from stream_masker.core.mechanisms import MECHANISMS
+from stream_masker.core.mechanisms.parameters import own_first
 from stream_masker.errors import ConfigurationError
 from stream_masker.pipeline.paths import compile_path
 from stream_masker.service.configuration import parse_configuration
-from stream_masker.service.configuration.build import build_plan, build_taxonomies
+from stream_masker.service.configuration.build import (
+    build_mechanism,
+    build_plan,
+    build_taxonomies,
+    mechanism_parameters,
+    noise_levels,
+)
+from stream_masker.service.configuration.masking import ELSEWHERE, IN_PYTHON, SECTIONS
 
 FILES = {
     "diseases.csv": "concept,parent,label\nDisease,,Disease\nInfection,Disease,Infection\nCholera,Infection,Cholera\n"
@@ -74,32 +87,17 @@ def test_the_plan_has_attributes_message_key_and_limits(build):
             {"ontologies": {"icd": {"source": "bare.csv"}}},
             r"attributes\.principal\.label: the ontology icd has no labels",
         ),
-        ({"path": "after.codes[*] | before.code"}, {}, r"'before.code' both need a \[\*\], or none"),
-        ({"path": "coding[?system=icd]"}, {}, "ends with a filter"),
-        ({"label": "labels[*]"}, {}, r"must have a \[\*\] exactly where"),
         ({"path": "diagnoses.secondary"}, {}, "can select the same value"),
-        ({}, {"noise_key": "ids[*]"}, r"noise_key: path 'ids\[\*\]' has a \[\*\]; it must select one value"),
-        ({}, {"message": {"headers": ["stream-masker-version"]}}, "is set by stream-masker itself"),
     ],
 )
 def test_the_plan_refuses_what_it_cannot_mask_by(build, principal, sections, said):
+    """``tests/pipeline/test_plan.py`` has what a plan refuses by itself."""
     with pytest.raises(ConfigurationError, match=said):
         build_plan(build(principal, **sections))
 
 
 def fhir_bundle():
     return yaml.safe_load((examples.FOLDER / "fhir-bundle" / "stream-masker.yaml").read_text())
-
-
-def test_the_plan_of_fhir_messages_lists_the_types_and_keeps_them():
-    plan = build_plan(parse_configuration(fhir_bundle()))
-    assert plan.fhir is not None
-    assert plan.fhir == {"Patient", "Encounter", "Condition", "Claim", "ExplanationOfBenefit"}
-    assert plan.noise_key == compile_path("patient")
-    (attribute,) = plan.attributes
-    types = [place.path.text.split(".")[0] for place in attribute.places]
-    assert types == ["Condition", "Encounter", "Claim", "ExplanationOfBenefit"]
-    assert all(place.label.steps[:-1] == place.path.steps[:-1] for place in attribute.places)
 
 
 TYPELESS = "with records: fhir, a path starts with Bundle or a type"
@@ -127,3 +125,82 @@ def test_unclear_paths_of_fhir_messages_are_refused(section, changes, said):
     with pytest.raises(ConfigurationError) as error:
         parse_configuration(content)
     assert said in str(error.value)
+
+
+SECRET = bytes(range(32))
+SCALAR, ANOTHER = {"path": "main"}, {"path": "side"}
+ARRAY, SECOND_ARRAY = {"path": "others[*]"}, {"path": "more[*]"}
+
+
+def parse_attributes(*attributes, **sections):
+    named = {f"a{i}": {"ontology": "small", **attribute} for i, attribute in enumerate(attributes)}
+    return parse_configuration(
+        small_configuration(source="flat.csv", attributes=named, **sections), folder=Path(__file__).parent
+    )
+
+
+def test_every_mechanism_has_a_section_and_is_in_the_schemas_of_messages():
+    version = load_schema("statistics")["properties"]
+    headers = load_schema("masked-event")["properties"]["headers"]["properties"]
+    enumerations = [
+        SECTIONS,
+        version["snapshot"]["properties"]["mechanism"]["enum"],
+        headers["stream-masker-mechanism"]["enum"],
+    ]
+    assert [sorted(names) for names in enumerations] == [sorted(MECHANISMS)] * 3
+
+
+@pytest.mark.parametrize("name", SECTIONS)
+def test_a_section_has_the_parameters_of_the_constructor_and_its_name_is_enough(name, parse):
+    elsewhere, given = ELSEWHERE | IN_PYTHON, own_first(MECHANISMS[name].parameters_type)
+    wanted = {each.name: each.default for each in given if each.name not in elsewhere}
+    section = dict(SECTIONS[name].model_fields)
+    del section["name"]
+    assert {key: field.default for key, field in section.items()} == wanted
+    configuration = parse(mechanism={"name": name})
+    assert parse_configuration(yaml.safe_load(configuration.shown_yaml())) == configuration
+    made = build_mechanism(configuration, bytes(16))
+    assert (made.name, made.attributes) == (name, ("principal", "secondary"))
+
+
+DEFAULTS = {"rounding": "calibrated", "candidates": "observed", "alpha": 1.0}
+PAPER, STRONG = {"rounding": "ceil", "candidates": "all"}, {"rounding": "ceil", "candidates": "leaves"}
+
+
+@pytest.mark.parametrize(
+    ("attributes", "mechanism", "expected"),
+    [
+        ([SCALAR], {}, {**DEFAULTS, "correlated": False, "reference": "mean"}),
+        ([SCALAR, ANOTHER], {}, {**DEFAULTS, "correlated": True, "reference": "pair"}),
+        ([SCALAR, ARRAY], {"distance": "log_taxonomic"}, {**DEFAULTS, "correlated": True, "reference": "pair"}),
+        ([SCALAR, ANOTHER | {"root": "b"}], {}, {**DEFAULTS, "correlated": True, "reference": "mean"}),
+        ([SCALAR, ARRAY, SECOND_ARRAY], {}, {**DEFAULTS, "correlated": False, "reference": "mean"}),
+        ([SCALAR, ANOTHER], {"preset": "paper"}, {**PAPER, "alpha": 0.3, "reference": "pair"}),
+        ([SCALAR, ANOTHER], {"preset": "strong"}, {**STRONG, "alpha": 1.0, "reference": "pair"}),
+        ([SCALAR | {"alpha": 0.5}], {"preset": "paper"}, {**PAPER, "alpha": 0.5}),
+    ],
+)
+def test_semantic_noise_is_the_default_and_depends_on_the_attributes_and_the_preset(attributes, mechanism, expected):
+    configuration = parse_attributes(*attributes, **({"mechanism": mechanism} if mechanism else {}))
+    chosen = mechanism_parameters(configuration)
+    (chosen["alpha"],) = set(chosen["alpha"].values())
+    assert {key: chosen[key] for key in expected} == expected
+    assert build_mechanism(configuration, SECRET).name == "semantic_noise"
+
+
+@pytest.mark.parametrize(
+    ("section", "said"),
+    [
+        ({"rounding": "ceil"}, "'ceil' is not allowed with candidates='observed': few concepts"),
+        ({"name": "rank_swapping", "algorithm": "multivariate"}, "^mechanism: .*at least two attributes"),
+    ],
+)
+def test_what_the_constructor_rejects_is_an_error(section, said):
+    with pytest.raises(ConfigurationError, match=said):
+        build_mechanism(parse_attributes(SCALAR, mechanism=section), SECRET)
+
+
+@pytest.mark.parametrize(("name", "levels"), [("semantic_noise", [0.7, 1.0]), ("semantic_transport", [0.0, 0.0])])
+def test_only_noise_increases_the_variance(name, levels):
+    configuration = parse_attributes(SCALAR | {"alpha": 0.7}, ANOTHER, mechanism={"name": name})
+    assert list(noise_levels(configuration).values()) == levels

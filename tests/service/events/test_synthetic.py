@@ -1,15 +1,19 @@
-"""Synthetic events: structure, distribution and outbreak."""
+"""Synthetic events: structure, distribution and outbreak; and their publication, with librdkafka's mock broker."""
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import pytest
+from confluent_kafka import KafkaException, Producer
+from kafka_records import mock_broker, read_all
 from support.small_configuration import small_configuration
 
 from stream_masker.errors import ConfigurationError
 from stream_masker.service.configuration import Configuration, parse_configuration
 from stream_masker.service.configuration.build import build_taxonomies
+from stream_masker.service.events.publishing import topic_writer, write_events
 from stream_masker.service.events.synthetic import BLOCK_EVENTS, OUTBREAK_SHARE, SyntheticDischarges
 
 NESTED = {
@@ -86,3 +90,66 @@ def test_events_that_cannot_be_generated_are_refused(path: str, records: str, sa
     configuration = configured(attributes, records=records, mechanism={"reference": "mean"})
     with pytest.raises(ConfigurationError, match=said):
         SyntheticDischarges(configuration)
+
+
+def on_broker(bootstrap: str, properties: dict[str, object] | None = None, **sections: object) -> Configuration:
+    return configured(FLAT, kafka={"bootstrap_servers": bootstrap, "properties": properties or {}}, **sections)
+
+
+def publish(sent, configuration):
+    with topic_writer(configuration) as write:
+        write_events(sent, write, stream=io.StringIO())
+
+
+def numbered(number, **members):
+    return [{"patient": {"id": f"p{k % 7}"}, "n": k, **members} for k in range(number)]
+
+
+@pytest.fixture
+def bootstrap():
+    """The address of a broker with the topic."""
+    with mock_broker() as servers:
+        Producer({"bootstrap.servers": servers}).list_topics("discharges", 10)
+        yield servers
+
+
+def test_a_full_queue_loses_no_record_and_equal_keys_stay_in_order(bootstrap):
+    limit = {"queue.buffering.max.messages": 50}
+    publish(numbered(2_000), on_broker(bootstrap, limit))
+    records = read_all(bootstrap, "discharges")
+    assert len(records) == 2_000
+    assert all(r.key == r.json["patient"]["id"].encode() for r in records)
+    for key in {r.key for r in records}:
+        numbers = [r.json["n"] for r in records if r.key == key]
+        assert numbers == sorted(numbers)
+
+
+@pytest.mark.parametrize(
+    ("limit", "error"), [({"message.max.bytes": 1_000}, "too large"), ({"message.timeout.ms": 21}, "timed out")]
+)
+def test_the_first_event_that_is_not_accepted_ends_the_run(bootstrap, limit, error):
+    with pytest.raises(KafkaException, match=error):
+        publish(numbered(3, text="x" * 2_000), on_broker(bootstrap, limit))
+
+
+def test_records_of_schemas_are_refused():
+    with pytest.raises(ConfigurationError, match="produce writes no records of schemas"):
+        publish(numbered(1), on_broker("none", format={"value": "confluent"}))
+
+
+def test_a_rate_is_kept_and_delays_are_caught_up(monkeypatch):
+    now, slept = [100.0], []
+
+    def sleep(seconds):
+        slept.append(seconds)
+        now[0] += seconds
+
+    def write(event):
+        now[0] += event == 2
+
+    monkeypatch.setattr("time.sleep", sleep)
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    write_events(range(14), write, stream=None, rate=10)
+    assert slept == pytest.approx([0.1, 0.1, 0.1])
+    write_events(range(14), write, stream=None)
+    assert len(slept) == 3

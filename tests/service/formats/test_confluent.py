@@ -1,15 +1,22 @@
-"""The Confluent wire format with the client's own serdes and mock registry."""
+"""Records of schemas in the Confluent wire format, with the client's own serdes and mock registry.
+
+They come back as the same bytes; what does not fit is rejected without its value; small records that claim to be large
+are bounded before and after decoding, and while they are validated.
+"""
 
 from __future__ import annotations
 
+import json
+import sys
 import time
+from datetime import UTC, date, datetime, timedelta
+from datetime import time as clock
+from decimal import Decimal
 from types import SimpleNamespace
+from uuid import UUID
 
 import orjson
 import pytest
-
-pytest.importorskip("confluent_kafka.schema_registry.avro", reason="pip install '.[registry]'")
-
 from confluent_kafka.schema_registry import Rule, RuleKind, RuleMode, RuleSet, SchemaReference, SchemaRegistryClient
 from schema_registry import (
     AVRO_EVENT,
@@ -22,8 +29,10 @@ from schema_registry import (
     registry_server,
 )
 
-from stream_masker.pipeline.formats import FormatUnavailableError
+from stream_masker.pipeline.formats import FormatUnavailableError, record_form
+from stream_masker.pipeline.paths import compile_path
 from stream_masker.pipeline.reasons import RecordRejectedError
+from stream_masker.pipeline.transforms import DateShift, DateUnit, NumberBands, Pseudonyms, key_text
 from stream_masker.service import formats
 from stream_masker.service.formats import CONFIRM_SECONDS, ConfluentFormat
 
@@ -70,17 +79,11 @@ def test_a_masked_record_that_does_not_fit_is_rejected(written):
         assert rejection(encode, misfit) == ("schema_mismatch", None)
 
 
-@pytest.mark.parametrize("value", [b"", b"\x00", b"\x00\x00\x00\x00\x01", b"\x01\x00\x00\x00\x01canary", b'{"a": 1}'])
-def test_a_value_without_a_schema_id_is_not_in_the_format(value):
-    assert rejection(ConfluentFormat(mock_client(), "mock://").decode, value) == ("not_in_format", None)
-
-
-@pytest.mark.parametrize("end", [7, 0])
-def test_a_malformed_avro_value_is_not_in_the_format(end):
+def test_a_malformed_value_and_one_without_a_schema_id_are_not_in_the_format():
     client = mock_client()
     (value,) = avro_values(client, "in", AVRO_EVENT, [EVENT])
-    malformed = value[: 5 + end] + (b"" if end else b"\xff" * 20)
-    assert rejection(ConfluentFormat(client, "mock://").decode, malformed) == ("not_in_format", None)
+    for wrong in (b"", b"\x00", value[:5], b"\x01" + value[1:], b'{"a": 1}', value[:12], value[:5] + b"\xff" * 20):
+        assert rejection(ConfluentFormat(client, "mock://").decode, wrong) == ("not_in_format", None)
 
 
 UNKNOWN = b"\x00\x00\x00\x00\x01canary"
@@ -181,3 +184,117 @@ def test_records_that_are_nested_too_deep_are_rejected():
         deep = {"below": deep}
     assert rejection(wire.decode(value)[1], deep) == ("too_deep", None)
     assert rejection(wire.decode, value[:5] + b"\x02" * 100_000 + b"\x00") == ("too_deep", None)
+
+
+INSTANT = datetime(2021, 3, 4, 5, 6, 7, 89_000, tzinfo=UTC)
+PSEUDONYMS = Pseudonyms(b"a secret of the tests")
+
+
+def record(field: object) -> dict[str, object]:
+    """A schema of records with one field."""
+    return {"type": "record", "name": "Event", "fields": [{"name": "f0", "type": field}]}
+
+
+def logical(kind: str, meaning: str, **more):
+    return {"type": kind, "logicalType": meaning, **more}
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("boolean", True),
+        ("long", 2**62),
+        ("float", 0.5),
+        ("string", "é"),
+        ("bytes", b"\x00\xff"),
+        ({"type": "fixed", "name": "F", "size": 3}, b"\x00\xffa"),
+        ({"type": "enum", "name": "E", "symbols": ["A", "B"]}, "B"),
+        ({"type": "array", "items": "int"}, [1, 2]),
+        ({"type": "map", "values": "long"}, {"k": 1}),
+        (logical("int", "date"), date(2021, 3, 4)),
+        (logical("int", "time-millis"), clock(5, 6, 7, 89_000)),
+        (logical("long", "timestamp-millis"), INSTANT),
+        (logical("long", "local-timestamp-micros"), INSTANT.replace(tzinfo=None)),
+        (logical("string", "uuid"), UUID(int=7)),
+        (logical("bytes", "decimal", precision=6, scale=2), Decimal("-12.50")),
+        (["null", "string"], None),
+        (["null", "long", "string"], "5"),
+    ],
+    ids=str,
+)
+def test_a_value_comes_back_as_the_same_bytes(kind, value):
+    client = mock_client()
+    (written,) = avro_values(client, "in", record(kind), [{"f0": value}])
+    document, encode = ConfluentFormat(client, "mock://").decode(written)
+    assert document == {"f0": value}
+    assert encode(document) == written
+
+
+def test_dates_numbers_and_ids_of_avro_are_transformed_like_texts():
+    shift = DateShift(30, compile_path("patient"))
+    days = timedelta(shift.offset(b"p1", PSEUDONYMS))
+    assert shift.of_value(INSTANT, PSEUDONYMS, b"p1") == INSTANT + days
+    assert shift.of_value(date(2021, 3, 4), PSEUDONYMS, b"p1") == date(2021, 3, 4) + days
+    assert DateUnit("month").of_value(INSTANT, PSEUDONYMS) == "2021-03"
+    assert NumberBands(10).of_value(Decimal("12.50"), PSEUDONYMS) == "10-19"
+    assert key_text(UUID(int=7)) == str(UUID(int=7)).encode()
+    assert PSEUDONYMS.of_value(UUID(int=7)) == PSEUDONYMS.of_value(str(UUID(int=7)))
+    assert PSEUDONYMS.of_value(b"7") == PSEUDONYMS.of_value(7)
+
+
+HUGE, SMALL = b"\x80" * 8 + b"\x40", b"\x90\x4e"
+"""The Avro longs 2**61 and 5,000."""
+EMPTY = {"type": "record", "name": "Empty", "fields": [{"name": "a_rather_long_name", "type": "null"}]}
+
+
+@pytest.mark.parametrize("items", ["null", EMPTY, {"type": "fixed", "name": "Nothing", "size": 0}])
+def test_an_array_of_nothing_ends_at_the_time_limit(monkeypatch, items):
+    monkeypatch.setattr(formats, "RECORD_SECONDS", 0.1)
+    client, schema = mock_client(), record({"type": "array", "items": items})
+    (value,) = avro_values(client, "in", schema, [{"f0": []}])
+    wire = ConfluentFormat(client, "mock://")
+    assert rejection(wire.decode, value[:5] + HUGE + b"\x00") == ("not_in_format", None)
+    assert len(wire.decode(value[:5] + SMALL + b"\x00")[0]["f0"]) == 5_000
+
+
+def test_records_are_bounded_before_they_are_decoded():
+    client = mock_client()
+    small, large = avro_values(client, "in", record("string"), [{"f0": "x" * number} for number in (10, 2_000)])
+    open_record = record_form(ConfluentFormat(client, "mock://"), 1_000)
+    open_record(small)
+    assert rejection(open_record, large) == ("too_large", None)
+
+
+NESTED = {
+    "type": "object",
+    "properties": {"below": {"anyOf": [{"$ref": "#"}, {"$ref": "#", "required": ["never"]}]}},
+    "additionalProperties": {"type": "integer"},
+}
+DEEP = json.loads('{"below":' * 40 + '{"wrong":"text"}' + "}" * 40)
+"""What takes twice the time at each level."""
+
+AMBIGUOUS, EVIL = r"^(a|aa)+$", "a" * 100 + "b"
+
+
+@pytest.mark.parametrize(
+    ("schema", "hostile", "harmless"),
+    [
+        (NESTED, DEEP, {"below": {"below": {"right": 1}}}),
+        ({"properties": {"code": {"pattern": AMBIGUOUS}}}, {"code": EVIL}, {"code": "aaa"}),
+        ({"patternProperties": {AMBIGUOUS: {}}, "additionalProperties": False}, {EVIL: 1}, {"aaa": 1}),
+    ],
+    ids=["nested", "pattern", "names"],
+)
+def test_validation_that_takes_too_long_rejects_the_record(monkeypatch, schema, hostile, harmless):
+    monkeypatch.setattr(formats, "RECORD_SECONDS", 0.1)
+    # The limit may come within a destructor, whose errors Python only shows; it would interrupt the hook of pytest too.
+    monkeypatch.setattr(sys, "unraisablehook", lambda _: None)
+    client = mock_client()
+    (value,) = json_values(client, "in", {"title": "Event", "type": "object", **schema}, [{}])
+    (_, encode), started = ConfluentFormat(client, "mock://").decode(value), time.process_time()
+    assert rejection(encode, hostile) == ("schema_mismatch", None)
+    assert time.process_time() - started < 2
+    assert encode(harmless)[5:] == orjson.dumps(harmless)
+    until = time.process_time() + 0.2
+    while time.process_time() < until:
+        """Work for longer than the limit, which has ended with the record."""

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
-pytest.importorskip("confluent_kafka.schema_registry.protobuf", reason="pip install '.[registry]'")
-
 from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, ProtobufSerializer
 from confluent_kafka.serialization import SerializationContext
 from google.protobuf import timestamp_pb2

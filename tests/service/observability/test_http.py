@@ -52,16 +52,12 @@ def server(health: Health) -> Iterator[HttpServer]:
 
 
 def get(
-    server: HttpServer,
-    path: str,
-    authorization: str | None = None,
-    context: ssl.SSLContext | None = None,
-    method: str = "GET",
+    server: HttpServer, path: str, authorization: str | None = None, context: ssl.SSLContext | None = None
 ) -> tuple[int, bytes]:
+    """Return the status and the body of an answer."""
     url = f"{'http' if context is None else 'https'}://localhost:{server.port}{path}"
-    headers = {"Authorization": authorization} if authorization else {}
+    request = urllib.request.Request(url, headers={"Authorization": authorization} if authorization else {})
     try:
-        request = urllib.request.Request(url, headers=headers, method=method)
         with urllib.request.urlopen(request, timeout=10, context=context) as answer:
             return answer.status, answer.read()
     except urllib.error.HTTPError as error:

@@ -7,14 +7,13 @@ from dataclasses import replace
 from typing import get_args
 
 import pytest
+from calibration_bench import block, counts
 from exercised_metrics import (
     ATTRIBUTES,
     CONCEPTS,
     LABEL,
     RecordingMetrics,
-    block,
     calibrator_metrics,
-    counts,
     worker_metrics,
 )
 from prometheus_client import CollectorRegistry, generate_latest
@@ -31,11 +30,6 @@ from stream_masker.service.observability.metrics import ALL_METRICS, METRIC_DEFI
 from stream_masker.service.worker.worker import TransactionOutcome, WorkerReport
 
 
-@pytest.fixture
-def worker() -> Metrics:
-    return Metrics(CollectorRegistry(), "worker")
-
-
 def exported(metrics: Metrics) -> str:
     return generate_latest(metrics.registry).decode()
 
@@ -49,7 +43,8 @@ def test_there_are_at_most_45_metrics_with_names_and_texts_by_the_conventions() 
         assert one.help.endswith(".")
 
 
-def test_metrics_are_exported_until_they_are_forgotten_and_again_when_they_are_set(worker: Metrics) -> None:
+def test_metrics_are_exported_until_they_are_forgotten_and_again_when_they_are_set() -> None:
+    worker = Metrics(CollectorRegistry(), "worker")
     worker.add("records_rejected_total", 2, reason="missing")
     worker.set("assigned_partitions", 1)
     worker.add("messages_refused_total", topic="statistics", cause="forged")
@@ -139,7 +134,7 @@ def metrics_after(outcome: Outcome, *, moved: bool = False) -> dict[tuple[str, .
     registry, alone = CollectorRegistry(), block(0)
     far = (Distortion(1, 1.0, 1.0),) * len(alone.distortions)
     kept = replace(alone, masked=alone.original, unchanged=1)
-    counted = replace(alone, masked=counts(9), distortions=far, unchanged=0) if moved else kept
+    counted = replace(alone, masked=counts([3] * 10), distortions=far, unchanged=0) if moved else kept
     WorkerReport(Metrics(registry, "worker"), Health()).committed([result_of([outcome], [counted])], 0.1)
     every = (sample for family in registry.collect() for sample in family.samples)
     return {(s.name, *s.labels.values()): s.value for s in every if not s.name.endswith(TIMES)}

@@ -64,12 +64,6 @@ def test_a_group_is_complete_at_its_bytes_and_after_its_delay_if_it_has_enough(s
     assert (stream.masked(3, 5), stream.masked(0, 100), stream.masked(1, 101)) == ({}, {}, {0: [4]})
 
 
-def test_windows_of_dropped_partitions_are_forgotten(stream: Stream) -> None:
-    stream.masked(9)
-    stream.windows.drop({0, 5})
-    assert stream.masked(3) == {}
-
-
 def test_a_group_that_is_too_small_grows_by_what_it_lacks_and_delays_no_other_partition(stream: Stream) -> None:
     stream.needed = 12
     assert (stream.masked(10), stream.masked(1)) == ({}, {})

@@ -55,9 +55,8 @@ def test_a_worker_imports_no_unused_libraries() -> None:
     assert not {"kafka", "networkx", "faust", "simple_icd_10_cm", "rich", "dcor"} & set(imported)
 
 
-def test_properties_that_librdkafka_refuses_are_configuration_errors() -> None:
-    with pytest.raises(ConfigurationError, match=r"kafka\.properties cannot be used: .*no\.such\.property"):
-        connect_consumer(consumer_properties(with_properties(no_such_property=1)))
-    for refused in ({"compression_type": "no-such-codec"}, {"acks": 1}):
-        with pytest.raises(ConfigurationError, match=r"kafka\.properties"):
-            connect_producer(producer_properties(with_properties(**refused), "id"))
+@pytest.mark.parametrize("refused", [{"compression_type": "no-such-codec"}, {"acks": 1}])
+def test_properties_that_librdkafka_refuses_are_configuration_errors(refused: dict[str, object]) -> None:
+    """``config check`` names those that it does not know."""
+    with pytest.raises(ConfigurationError, match=r"kafka\.properties cannot be used: "):
+        connect_producer(producer_properties(with_properties(**refused), "id"))

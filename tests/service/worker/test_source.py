@@ -47,14 +47,6 @@ def test_partitions_are_read_from_their_committed_offsets_and_deleted_ones_are_c
     assert source.lag() == 30
 
 
-def test_only_the_member_that_the_partitions_were_assigned_to_may_commit(client: FakeClient, source: Source) -> None:
-    assert source.group() is None
-    client.assign(0)
-    assert source.group() == "metadata of one"
-    client.member = "another"
-    assert source.group() is None
-
-
 @pytest.mark.parametrize(
     ("code", "topic"),
     [(KafkaError._FATAL, TOPIC), (KafkaError._AUTO_OFFSET_RESET, TOPIC), (KafkaError.NOT_COORDINATOR, None)],

@@ -2,121 +2,70 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from types import SimpleNamespace
-from typing import Any
+from unittest.mock import Mock
 
-import numpy as np
 import pytest
-from confluent_kafka import OFFSET_BEGINNING, KafkaError, TopicPartition
+from calibration_bench import SECRET
+from confluent_kafka import OFFSET_BEGINNING, KafkaError
 from consumer import FakeMessage
 from prometheus_client import CollectorRegistry
 
-from stream_masker.core.statistics import Statistics
-from stream_masker.errors import StatisticsError
 from stream_masker.pipeline.messages import StatisticsMessage, encode_statistics
 from stream_masker.pipeline.seal import TopicSeal
+from stream_masker.service.calibrator.bootstrap import CalibratorComponents
+from stream_masker.service.configuration.secret import secret_id
 from stream_masker.service.kafka.reader import Versions
+from stream_masker.service.masking import Masking
 from stream_masker.service.observability.health import STARTING, Health
 from stream_masker.service.observability.metrics import Metrics
 from stream_masker.service.worker.statistics import KEPT_VERSIONS, ActiveStatistics
 from stream_masker.service.worker.worker import WorkerReport
 
-SEAL = TopicSeal("statistics", [b"the secret of all processes"])
-OWN, ANOTHER = "0123456789abcdef", "fedcba9876543210"
+SEAL = TopicSeal("statistics", [SECRET])
+OWN, ANOTHER = secret_id(SECRET), "fedcba9876543210"
 """The id of the worker's secret, and that of another one."""
 
-
-def statistics(version: int) -> Statistics:
-    return Statistics(
-        version=version,
-        records=10,
-        attributes=("principal",),
-        mean={"principal": "a"},
-        variance={"principal": 0.1},
-        covariance=np.array([[0.2]]),
-        correlation=np.array([[1.0]]),
-        projection=0.0,
-        observed={"principal": ""},
-    )
+NewMessage = Callable[..., StatisticsMessage]
 
 
-def message(version: int, **other: object) -> StatisticsMessage:
-    complete = StatisticsMessage(
-        version=version,
-        configuration="0123456789abcdef",
-        published=1_700_000_000_000 + version,
-        source="blocks",
-        blocks=None,
-        baseline=1,
-        secret_id=OWN,
-        snapshot={"mechanism": "semantic_noise", "statistics": statistics(version).to_dict()},
-    )
-    return replace(complete, **other)
+@pytest.fixture(scope="module")
+def message(genuine: list[StatisticsMessage]) -> NewMessage:
+    """Returns a function that makes a version by its number, with other fields and parts of its snapshot."""
+
+    def made(version: int, mechanism: str = "semantic_noise", number: int | None = None, **other: object):
+        statistics = {**genuine[0].snapshot["statistics"], "version": version if number is None else number}
+        snapshot = {**genuine[0].snapshot, "mechanism": mechanism, "statistics": statistics}
+        return replace(genuine[0], version=version, snapshot=snapshot, **other)
+
+    return made
 
 
 def published(*messages: StatisticsMessage) -> list[tuple[int, bytes]]:
     return sorted(((m.version, encode_statistics(m)) for m in messages), reverse=True)
 
 
-class FakeMasking:
-    """A masking that notes the versions that it is restored with."""
-
-    configuration = SimpleNamespace(hash="0123456789abcdef")
-
-    def __init__(self) -> None:
-        self.restored: list[int] = []
-
-    def restore(self, message: StatisticsMessage) -> None:
-        if message.snapshot["mechanism"] != "semantic_noise":
-            raise StatisticsError("it is of another mechanism")
-        self.restored.append(message.version)
-
-
-class FakeClient:
-    """A consumer that returns batches of messages."""
-
-    def __init__(self) -> None:
-        self.batches: list[list[FakeMessage]] = []
-
-    def assign(self, partitions: list[TopicPartition]) -> None:
-        self.assigned = [(p.partition, p.offset) for p in partitions]
-
-    def consume(self, num_messages: int, timeout: float) -> list[FakeMessage]:
-        assert timeout == 0
-        return self.batches.pop(0) if self.batches else []
-
-
-class Version(FakeMessage):
-    """A message of the statistics topic with a genuine version."""
-
-    def __init__(self, version: int) -> None:
-        super().__init__(0, version)
-        self.key = lambda: b"%d" % version  # type: ignore[method-assign,assignment,return-value]
-        sealed = SEAL.seal(self.key(), encode_statistics(message(version)))  # type: ignore[arg-type]
-        self.value = lambda: sealed  # type: ignore[method-assign,assignment,return-value]
+@pytest.fixture
+def client() -> Mock:
+    """A consumer that returns the batches of messages in ``batches``, and then nothing."""
+    made = Mock(batches=[])
+    made.consume = lambda number, timeout: made.batches.pop(0) if timeout == 0 and made.batches else []
+    return made
 
 
 @pytest.fixture
-def client() -> FakeClient:
-    return FakeClient()
+def active(client: Mock, components: CalibratorComponents) -> ActiveStatistics:
+    return ActiveStatistics(client, Masking(components.configuration), SEAL, secret_id=OWN)
 
 
-@pytest.fixture
-def masking() -> FakeMasking:
-    return FakeMasking()
+def masked_by(active: ActiveStatistics) -> int:
+    """The version that the mechanism has in force, which is that of the worker."""
+    assert active.masking.mechanism.statistics.version == active.version
+    return active.version
 
 
-def activate(client: Any, masking: Any) -> ActiveStatistics:
-    return ActiveStatistics(client, masking, SEAL, secret_id=OWN)
-
-
-@pytest.fixture
-def active(client: FakeClient, masking: FakeMasking) -> ActiveStatistics:
-    return activate(client, masking)
-
-
-def test_a_version_for_another_secret_ends_the_one_in_force(active: ActiveStatistics) -> None:
+def test_a_version_for_another_secret_ends_the_one_in_force(active: ActiveStatistics, message: NewMessage) -> None:
     """No older version is taken instead of it, and masking goes on with the next one for the own secret."""
     active.consider(published(message(1)))
     active.consider(published(message(2), message(3, secret_id=ANOTHER)))
@@ -127,7 +76,9 @@ def test_a_version_for_another_secret_ends_the_one_in_force(active: ActiveStatis
     assert (active.version, active.refused) == (4, None)
 
 
-def test_how_often_codes_are_guessed_is_logged_once(active: ActiveStatistics, caplog: pytest.LogCaptureFixture) -> None:
+def test_how_often_codes_are_guessed_is_logged_once(
+    active: ActiveStatistics, message: NewMessage, caplog: pytest.LogCaptureFixture
+) -> None:
     chances = {"semantic_noise": 0.48, "semantic_transport": 0.33}
     with caplog.at_level("INFO"):
         for version, guessed in ((3, None), (4, chances), (5, chances)):
@@ -142,27 +93,26 @@ def test_how_often_codes_are_guessed_is_logged_once(active: ActiveStatistics, ca
 
 
 BAD = {
-    "not JSON": b"E11.9",
-    "another format": encode_statistics(message(9)).replace(b'"format":2', b'"format":1'),
-    "a snapshot of another version": encode_statistics(message(9, snapshot={"statistics": statistics(8).to_dict()})),
-    "a snapshot that the mechanism refuses": encode_statistics(
-        message(9, snapshot={"statistics": statistics(9).to_dict(), "mechanism": "rank_swapping"})
-    ),
+    "not JSON": lambda message: b"E11.9",
+    "another format": lambda message: encode_statistics(message(9)).replace(b'"format":2', b'"format":1'),
+    "a snapshot of another version": lambda message: encode_statistics(message(9, number=8)),
+    "a snapshot of another mechanism": lambda message: encode_statistics(message(9, "rank_swapping")),
 }
 
 
-@pytest.mark.parametrize("bad", BAD.values(), ids=BAD.keys())
+@pytest.mark.parametrize("case", BAD)
 def test_a_version_that_does_not_fit_is_refused_until_one_fits(
-    bad: bytes, client: FakeClient, active: ActiveStatistics, masking: FakeMasking, caplog: pytest.LogCaptureFixture
+    case: str, client: Mock, active: ActiveStatistics, message: NewMessage, caplog: pytest.LogCaptureFixture
 ) -> None:
-    client.batches = [[end()]]
+    bad = BAD[case](message)
+    client.batches = [[END]]
     active.poll()
     active.consider([(9, bad)])
     assert active.problem == active.refused is not None
     active.consider([(9, bad), *published(message(2), message(1))])
-    assert (active.version, masking.restored, active.refused) == (2, [2], None)
+    assert (masked_by(active), active.refused) == (2, None)
     active.consider([(9, bad)])
-    assert (active.version, masking.restored, active.refusals) == (2, [2], 3)
+    assert (masked_by(active), active.refusals) == (2, 3)
     assert active.problem is not None
     assert active.problem.startswith("version 9 was refused: ")
     assert "version 9 was refused" in caplog.text
@@ -178,35 +128,51 @@ def test_the_newest_versions_are_kept_and_a_tombstone_removes_one() -> None:
     assert versions.take() == []
 
 
-def end() -> FakeMessage:
-    return FakeMessage(0, 0, error=KafkaError(KafkaError._PARTITION_EOF, "end"))
+END = FakeMessage(0, 0, error=KafkaError(KafkaError._PARTITION_EOF, "end"))
 
 
-def test_no_version_is_used_before_the_end_of_the_topic_is_reached(client: FakeClient, masking: FakeMasking) -> None:
-    active = activate(client, masking)
-    assert client.assigned == [(0, OFFSET_BEGINNING)]
+@pytest.fixture
+def versions(message: NewMessage) -> list[FakeMessage]:
+    """Messages of the statistics topic: versions 0 to 3."""
+    found = [FakeMessage(0, version) for version in range(4)]
+    for version, one in enumerate(found):
+        key = b"%d" % version
+        one.key, one.value = (
+            Mock(return_value=key),
+            Mock(return_value=SEAL.seal(key, encode_statistics(message(version)))),
+        )
+    return found
+
+
+def test_no_version_is_used_before_the_end_of_the_topic_is_reached(
+    client: Mock, active: ActiveStatistics, versions: list[FakeMessage]
+) -> None:
+    [[[partition]], _] = client.assign.call_args
+    assert (partition.topic, partition.partition, partition.offset) == ("statistics", 0, OFFSET_BEGINNING)
     failed = FakeMessage(0, 0, error=KafkaError(KafkaError.LEADER_NOT_AVAILABLE, "no leader"))
-    client.batches = [[Version(1), Version(2), failed]]
+    client.batches = [[*versions[1:3], failed]]
     active.poll()
     assert (active.version, active.problem) == (0, "reading the statistics topic")
-    client.batches = [[end()]]
+    client.batches = [[END]]
     active.poll()
-    assert (active.version, active.problem) == (2, None)
-    client.batches = [[Version(3)]]
+    assert (masked_by(active), active.problem) == (2, None)
+    client.batches = [[versions[3]]]
     active.poll()
-    assert active.version == 3
+    assert masked_by(active) == 3
 
 
-def test_a_turn_is_bounded(client: FakeClient, active: ActiveStatistics) -> None:
-    client.batches = [[Version(1)] * 2 for _ in range(6)]
+def test_a_turn_is_bounded(client: Mock, active: ActiveStatistics, versions: list[FakeMessage]) -> None:
+    client.batches = [versions[1:2] * 2 for _ in range(6)]
     active.poll()
     assert len(client.batches) == 5
 
 
-def test_a_worker_that_waits_for_the_first_version_is_ready(client: FakeClient, active: ActiveStatistics) -> None:
+def test_a_worker_that_waits_for_the_first_version_is_ready(
+    client: Mock, active: ActiveStatistics, message: NewMessage
+) -> None:
     report = WorkerReport(Metrics(CollectorRegistry(), "worker"), Health())
     report.health.reason(STARTING, None)
-    client.batches = [[end()]]
+    client.batches = [[END]]
     active.poll()
     report.statistics(active)
     assert (report.health.reasons, report.health.notes) == ((), ("no statistics yet: none are published",))

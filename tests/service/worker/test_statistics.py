@@ -17,7 +17,7 @@ from stream_masker.errors import StatisticsError
 from stream_masker.pipeline.messages import StatisticsMessage, encode_statistics
 from stream_masker.pipeline.seal import TopicSeal
 from stream_masker.service.kafka.reader import Versions
-from stream_masker.service.observability.health import STARTING, Health
+from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.metrics import Metrics
 from stream_masker.service.worker.statistics import KEPT_VERSIONS, ActiveStatistics
 from stream_masker.service.worker.worker import WorkerReport
@@ -205,7 +205,7 @@ def test_a_turn_is_bounded(client: FakeClient, active: ActiveStatistics) -> None
 
 def test_a_worker_that_waits_for_the_first_version_is_ready(client: FakeClient, active: ActiveStatistics) -> None:
     report = WorkerReport(Metrics(CollectorRegistry(), "worker"), Health())
-    report.health.reason(STARTING, None)
+    report.health.reason("start", None)
     client.batches = [[end()]]
     active.poll()
     report.statistics(active)

@@ -97,7 +97,7 @@ def init(events: str, sources: tuple[str, ...], encoding: str, output: str) -> N
       stream-masker config init --events visits.csv --ontology icd9=icd9.csv
     """
     from stream_masker.service.configuration.loading import parse_yaml
-    from stream_masker.service.files.outputs import STANDARD_STREAM, open_output, refuse_same_file
+    from stream_masker.service.files.streams import STANDARD_STREAM, open_output, refuse_same_file
     from stream_masker.service.init.proposal import proposed_configuration
     from stream_masker.service.observability.progress import shown_activity
 

@@ -21,9 +21,9 @@ from stream_masker.pipeline.formats import record_form
 from stream_masker.pipeline.paths import Document, JsonValue, NameStep, compile_path, quoted_step
 from stream_masker.pipeline.reasons import RecordRejectedError
 from stream_masker.service.configuration.masking import CsvSection
-from stream_masker.service.files.events import open_events
+from stream_masker.service.files import FileEvent
+from stream_masker.service.files.events import FileKind, open_events
 from stream_masker.service.files.fields import RESOURCE
-from stream_masker.service.files.inputs import FileEvent, FileKind
 
 ROWS: Final = ("after", "before")
 """The members of an envelope of changes, as of Debezium, that hold a row in its two states."""

@@ -17,7 +17,7 @@ from stream_masker.pipeline.paths import alternatives
 from stream_masker.pipeline.reasons import Reason, RejectionCause
 from stream_masker.service.configuration import parse_configuration
 from stream_masker.service.configuration.paths import POSITION
-from stream_masker.service.files.inputs import FileEvent
+from stream_masker.service.files import FileEvent
 from stream_masker.service.files.masking import FileMasking
 from stream_masker.service.init.fields import Coding, SampledField, best_coding, file_sample, person_id, sampled_fields
 

@@ -23,7 +23,7 @@ class Panel:
     """A panel.
 
     ``type``, ``unit``: as Grafana names them. ``queries``: expressions by Grafana's pattern for the names of their
-    series. ``columns``: the labels that are the columns of a table.
+    series. ``columns``: the labels that are the columns of a table; the last one is the value, if it has a unit.
     """
 
     type: Literal["stat", "table", "timeseries"]
@@ -69,11 +69,13 @@ def _table(title: str, description: str, columns: tuple[str, ...], unit: str = "
 
 
 FIRING = f'ALERTS{{alertname=~"{PREFIX}.+", alertstate="firing", {SELECTED_SERIES}}}'
+ALERT = ("alertname", "severity", "attribute", "component", "against", "job")
 MOVED = ("attribute", "level", "concept", "label")
 MEANS = ("attribute", "data", "concept", "label")
 PAIR = ("first", "second", "data")
+GUESSED = "{{attribute}} from {{given}}"
 LAG, DRIFTS = "consumer_lag", ("attribute", "figure", "against")
-BEYOND = f"{aggregated('max', 'drift', *DRIFTS)} / ({aggregated('max', 'drift_limit', *DRIFTS)} > 0)"
+BEYOND = f"{aggregated('max', 'drift', *DRIFTS)} / ({aggregated('max', 'drift_limit', *DRIFTS)} > 0) > 1"
 
 NOW = [
     _number("Alerts", "Alerts that fire.", f"count({FIRING}) or vector(0)", (1, "red")),
@@ -104,8 +106,8 @@ PROBLEMS = [
     _table(
         "Alerts that fire",
         "The page Operations of the documentation says what to do.",
-        ("alertname", "severity", "attribute", "component", "job"),
-        firing=f"max by (alertname, severity, attribute, component, job) ({FIRING})",
+        ALERT,
+        firing=f"max by ({', '.join(ALERT)}) ({FIRING})",
     ),
     _table(
         "Why processes are not ready",
@@ -145,18 +147,18 @@ RECORDS = [
 PROTECTION = [
     _lines(
         "Guessed right",
-        "Chance of the best guess of a code: without masks, from its own mask, from all of its record.",
+        "Chance of the best guess of a code: without masks, from its own mask (value), from all of its record.",
         {
             "{{attribute}} without masks": aggregated("max", "risk_prior", "attribute"),
-            "{{attribute}} from {{given}}": aggregated("max", "risk_vulnerability", "attribute", "given"),
+            GUESSED: aggregated("max", "risk_vulnerability", "attribute", "given"),
         },
         SHARE,
     ),
-    _gauge(
+    _lines(
         "Guessed with certainty",
-        "Share of the codes that are guessed with a probability above 0.9.",
-        *("risk_certain_share", "attribute", "given"),
-        unit=SHARE,
+        "Share of the codes that are guessed with a probability above 0.9, from the same.",
+        {GUESSED: aggregated("max", "risk_certain_share", "attribute", "given")},
+        SHARE,
     ),
     _gauge(
         "Unchanged",
@@ -180,11 +182,11 @@ MOVES = [
         "By how much their share differs from the baseline. What few records have is left out.",
         MOVED,
         SHARE,
-        moved=aggregated("max", "drift_moved", *MOVED),
+        change=f"sort_desc({aggregated('max', 'drift_moved', *MOVED)})",
     ),
     _lines(
         "Figures beyond chance",
-        "A measure of drift divided by its limit: above 1, it is beyond chance. expected: of masks.",
+        "Drift divided by its limit, where it is above 1. expected: of masks. Without data, all is by chance.",
         {"{{attribute}} {{figure}} {{against}}": BEYOND},
         limits=[(1, "orange")],
         width=COLUMNS,
@@ -293,12 +295,14 @@ def _model(panel: Panel) -> dict[str, Any]:
             return {**made, "transformations": _columns(panel)}
     style = {"thresholdsStyle": {"mode": "dashed"}} if panel.limits else {}
     defaults |= {"min": 0, "custom": {"lineWidth": 2, **style}}
-    return {**made, "options": {"legend": {"displayMode": "list", "placement": "bottom", "showLegend": True}}}
+    legend: dict[str, Any] = {"displayMode": "list", "placement": "bottom", "showLegend": True}
+    if panel.width == COLUMNS:
+        legend |= {"displayMode": "table", "placement": "right", "calcs": ["lastNotNull"]}
+    return {**made, "options": {"legend": legend}}
 
 
 def _columns(panel: Panel) -> list[dict[str, Any]]:
-    """Return the transformations to a table of labels: one row a series, without the time and the value."""
-    order = {name: place for place, name in enumerate(panel.columns)}
-    hidden = dict.fromkeys(("Time", "Value", "Value #A", "Value #B"), True)
-    merge = [{"id": "merge", "options": {}}] if len(panel.queries) > 1 else []
-    return [*merge, {"id": "organize", "options": {"excludeByName": hidden, "indexByName": order}}]
+    """Return the transformation to a table of labels: one row a series, without the time, and a value without unit."""
+    order = {name: place for place, name in enumerate((*panel.columns, "Value"))}
+    options = {"indexByName": order, "renameByName": dict.fromkeys(["Value"], *panel.queries)}
+    return [{"id": "organize", "options": {**options, "excludeByName": {"Time": True, "Value": panel.unit == "short"}}}]

@@ -49,9 +49,6 @@ EXIT_CODES = {
 }
 """The exit codes of all commands, and their meaning."""
 
-USAGE_ERRORS = (ConfigurationError, ParameterError, OntologyError)
-"""The errors that end with exit code 2."""
-
 
 class CommandGroup(Group):
     """The command group of ``COMMANDS``; prints errors as one message each."""
@@ -85,8 +82,8 @@ class CommandGroup(Group):
 def failure_of(error: Exception) -> tuple[str, int]:
     """Return the message and the exit code of an error, without the text of unexpected ones: it may quote a record."""
     if isinstance(error, StreamMaskerError):
-        silent, usage = isinstance(error, ClosedOutputError), isinstance(error, USAGE_ERRORS)
-        return "" if silent else str(error), 2 if usage else 1
+        is_mistake = isinstance(error, ConfigurationError | ParameterError | OntologyError)
+        return "" if isinstance(error, ClosedOutputError) else str(error), 2 if is_mistake else 1
     if isinstance(error, OSError):
         what = f"{error.filename} cannot be read or written" if error.filename else "standard output cannot be written"
         return f"{what}: {error.strerror}", 1

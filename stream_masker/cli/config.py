@@ -97,8 +97,8 @@ def init(events: str, sources: tuple[str, ...], encoding: str, output: str) -> N
       stream-masker config init --events visits.csv --ontology icd9=icd9.csv
     """
     from stream_masker.service.configuration.loading import parse_yaml
-    from stream_masker.service.files.outputs import STANDARD_STREAM, open_output, refuse_same_file
-    from stream_masker.service.init import file_sample, proposed_configuration
+    from stream_masker.service.files.streams import STANDARD_STREAM, open_output, refuse_same_file
+    from stream_masker.service.init.proposal import proposed_configuration
     from stream_masker.service.observability.progress import shown_activity
 
     pairs = [source.partition("=") for source in sources]
@@ -108,7 +108,7 @@ def init(events: str, sources: tuple[str, ...], encoding: str, output: str) -> N
     refuse_same_file({"--events": events, **ontologies}, {"--output": output})
     with shown_activity(information()) as show:
         show("comparing the fields with the ontologies")
-        proposal = proposed_configuration(file_sample(events, SAMPLE_EVENTS, encoding), ontologies)
+        proposal = proposed_configuration(events, ontologies, size=SAMPLE_EVENTS, encoding=encoding)
     if output == STANDARD_STREAM:
         write_output(proposal.rstrip("\n"), parse_yaml(proposal, name="the proposal"))
         return

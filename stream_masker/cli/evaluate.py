@@ -27,7 +27,7 @@ from stream_masker.service.configuration import Configuration, load_configuratio
 from stream_masker.service.configuration.build import mechanism_parameters
 from stream_masker.service.configuration.secret import read_secret
 from stream_masker.service.files.events import open_events
-from stream_masker.service.files.outputs import STANDARD_STREAM, open_output, refuse_same_file
+from stream_masker.service.files.streams import STANDARD_STREAM, open_output, refuse_same_file
 from stream_masker.service.formats import file_format
 from stream_masker.service.masking import Masking
 from stream_masker.service.observability.progress import shown_activity

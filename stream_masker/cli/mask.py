@@ -14,7 +14,7 @@ from stream_masker.pipeline.messages import encode_statistics
 from stream_masker.service.configuration import Configuration, load_configuration
 from stream_masker.service.files.events import EventFile, open_events, open_writer
 from stream_masker.service.files.masking import Assessment, FileMasking
-from stream_masker.service.files.outputs import STANDARD_STREAM, open_output, refuse_same_file
+from stream_masker.service.files.streams import STANDARD_STREAM, open_output, refuse_same_file
 from stream_masker.service.observability.progress import ShowActivity, shown_activity
 from stream_masker.summary import drift_lines
 

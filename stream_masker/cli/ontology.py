@@ -10,7 +10,7 @@ import click
 from stream_masker.cli.options import Group, output, summarise
 from stream_masker.core.ontology import UNKNOWN, ConceptMap, Ontology
 from stream_masker.errors import ParameterError
-from stream_masker.service.files.outputs import STANDARD_STREAM
+from stream_masker.service.files.streams import STANDARD_STREAM
 
 
 @click.group(cls=Group)

@@ -11,7 +11,7 @@ from typing import Any, TextIO
 
 import click
 
-from stream_masker.service.files.outputs import STANDARD_STREAM
+from stream_masker.service.files.streams import STANDARD_STREAM
 
 config_option = click.option(
     "-c",

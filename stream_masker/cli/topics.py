@@ -10,7 +10,7 @@ import click
 from stream_masker.cli.options import ReportingCommand, config_option, information, output, summarise, tell
 from stream_masker.errors import ServiceError
 from stream_masker.service.configuration import load_configuration
-from stream_masker.service.files.outputs import refuse_same_file
+from stream_masker.service.files.streams import refuse_same_file
 from stream_masker.service.kafka.topics import DEFAULT_PARTITIONS, prepare_topics
 
 POSITIVE = click.IntRange(min=1)

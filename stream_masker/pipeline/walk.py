@@ -102,8 +102,8 @@ class Branch:
 
     found: the paths that end here, and whose values are noted; names: the branches behind names; lists: the steps into
     lists; further: the paths that do not end here, and misfits: those that do not go on in an object, or a list;
-    action: what happens to the values, None for what happens to those around them; transforms: of the values, with
-    their paths.
+    action: what happens to the values, None for what happens to those around them; rule: the path that decides it;
+    transforms: of the values, with their paths.
     """
 
     def __init__(self, rests: Sequence[Rest]) -> None:
@@ -119,7 +119,9 @@ class Branch:
             list: [rest for rest in self.further if rest.steps[0] not in self.lists],
         }
         self.transforms = [(rest.path, rest.transform) for rest in ended if rest.transform is not None]
-        action = max((rest.action for rest in ended if rest.action is not None), default=None)
+        rules = {rest.action: rest.path for rest in reversed(ended) if rest.action is not None}
+        action = max(rules, default=None)
+        self.rule = None if action is None else rules[action]
         is_mixed = bool(self.further) or len(self.transforms) > 1
         self.action = Action.DROP if action is Action.TRANSFORM and is_mixed else action
         self.is_kept = action is Action.KEEP and not (self.further or self.found)

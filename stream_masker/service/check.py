@@ -12,8 +12,8 @@ from stream_masker.pipeline.plan import Plan
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.build import build_mechanism, build_plan, mechanism_line
 from stream_masker.service.configuration.secret import topic_seal
+from stream_masker.service.files import FileEvent
 from stream_masker.service.files.fields import field_lines
-from stream_masker.service.files.inputs import FileEvent
 from stream_masker.service.files.masking import FileMasking
 from stream_masker.summary import guessed_line
 

@@ -28,7 +28,7 @@ from stream_masker.pipeline.records import Block
 from stream_masker.pipeline.window import CalibrationSettings, WindowLog
 from stream_masker.service.configuration import load_configuration
 from stream_masker.service.events.synthetic import SyntheticDischarges
-from stream_masker.service.files.inputs import FileEvent
+from stream_masker.service.files import FileEvent
 from stream_masker.service.files.masking import FileMasking
 from stream_masker.service.masking import Masking
 

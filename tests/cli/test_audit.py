@@ -15,7 +15,7 @@ from support.kafka_records import QUIET, mock_broker, write
 
 from stream_masker.service.calibrator.bootstrap import publish_snapshot
 from stream_masker.service.configuration import load_configuration
-from stream_masker.service.files.inputs import FileEvent
+from stream_masker.service.files import FileEvent
 from stream_masker.service.files.masking import FileMasking
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

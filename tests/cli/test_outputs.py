@@ -10,7 +10,7 @@ from contextlib import nullcontext
 import pytest
 
 from stream_masker.errors import ServiceError
-from stream_masker.service.files.outputs import open_output, refuse_same_file
+from stream_masker.service.files.streams import open_output, refuse_same_file
 
 
 def names(folder):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import re
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -61,7 +62,7 @@ def served(registry: CollectorRegistry) -> HttpServer:
 
 def has_data(server: prometheus.Prometheus, expression: str) -> bool:
     """Return whether an expression has a series whose value is a number, without its filter of what did not happen."""
-    expression = expression.removesuffix(" > 0")
+    expression = re.sub(r" > [01]$", "", expression)
     for variable, value in IN_THE_TEST.items():
         expression = expression.replace(variable, value)
     return any(not math.isnan(series.value) for series in server.query(expression))
@@ -90,3 +91,12 @@ def test_grafana_has_every_query_of_the_source(dashboard: Dashboard) -> None:
     panels = [panel for panel in json.loads(dashboard_json(dashboard))["panels"] if panel["type"] != "row"]
     written = [target["expr"] for panel in panels for target in panel["targets"]]
     assert written == [expression for panel in dashboard.panels for expression in panel.queries.values()]
+
+
+def test_a_table_shows_its_value_under_its_name_if_it_has_a_unit() -> None:
+    models = [panel for one in DASHBOARDS for panel in json.loads(dashboard_json(one))["panels"]]
+    tables = {panel["title"]: panel["transformations"][0]["options"] for panel in models if panel["type"] == "table"}
+    shown = [title for title, options in tables.items() if not options["excludeByName"]["Value"]]
+    assert shown == ["Codes and blocks that moved most"]
+    assert tables[shown[0]]["renameByName"] == {"Value": "change"}
+    assert list(tables[shown[0]]["indexByName"]) == ["attribute", "level", "concept", "label", "Value"]

@@ -15,7 +15,7 @@ from support.results import Masked, outcomes
 from support.small_configuration import write_small
 
 from stream_masker.service.configuration import load_configuration
-from stream_masker.service.files.inputs import FileEvent
+from stream_masker.service.files import FileEvent
 from stream_masker.service.files.masking import FileMasking
 from stream_masker.service.masking import Masking
 

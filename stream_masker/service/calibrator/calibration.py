@@ -178,7 +178,7 @@ class Calibration:
 
     def _compute(self, plan: Callable[[int], Publish], what: str) -> None:
         """Compute and publish a version; then pause, so that computing takes at most its share of a core."""
-        start, begun = time.process_time(), time.perf_counter()
+        start = time.process_time()
         try:
             publish = plan(now_milliseconds())
         except Exception as error:  # noqa: BLE001 - the next window may do without the block that causes it
@@ -186,7 +186,6 @@ class Calibration:
             self._metrics.add("statistics_withheld_total")
             self._crossed = (describe(error),) if isinstance(error, StatisticsError) else ("the computation failed",)
             return
-        self._metrics.observe("calibration_duration_seconds", time.perf_counter() - begun)
         self._publish(publish)
         self._computed += 1
         self._open_at = self._after_pause(time.process_time() - start)

@@ -29,7 +29,6 @@ def forget_version(metrics: Metrics) -> None:
 
 def set_version_metrics(metrics: Metrics, publish: Publish, taxonomies: Taxonomies) -> None:
     """Set the metrics of a version that was just published."""
-    metrics.add("statistics_published_total", source=publish.message.source)
     forget_version(metrics)
     set_window_metrics(metrics, publish.shown, taxonomies)
     for attribute, share in (publish.unchanged or {}).items():
@@ -91,8 +90,6 @@ def set_risk_metrics(metrics: Metrics, version: VersionRisk) -> None:
         for attribute, learned in disclosures.items():
             metrics.set("risk_vulnerability", learned.vulnerability, attribute=attribute, given=given)
             metrics.set("risk_certain_share", learned.certain, attribute=attribute, given=given)
-            if given == "value" or version.promise is not None:
-                metrics.set("risk_certainty", learned.greatest, attribute=attribute, given=given)
 
 
 def initialise_counters(metrics: Metrics) -> None:
@@ -104,5 +101,3 @@ def initialise_counters(metrics: Metrics) -> None:
     for topic in ("calibration", "statistics"):
         for cause in RefusalCause:
             metrics.add("messages_refused_total", 0, topic=topic, cause=cause)
-    for source in ("bootstrap", "blocks"):
-        metrics.add("statistics_published_total", 0, source=source)

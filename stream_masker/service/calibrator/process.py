@@ -78,7 +78,7 @@ def run_calibrator(configuration: Configuration, *, http_port: int | None = None
     with HttpServer(configuration, health, registry, port=http_port):
         limit_client_logs()
         metrics = Metrics(registry, "calibrator")
-        metrics.forget_gauges()
+        metrics.forget()
         initialise_counters(metrics)
         driver = Driver(build_components(configuration), metrics, health)
         if await_topics(configuration, health, stop):
@@ -130,7 +130,7 @@ class Driver:
         self._health.reason("role", "taking over: reading the topics" if active else None)
         if not active:
             self._health.reason("risk", None)
-            self._metrics.forget_gauges()
+            self._metrics.forget()
 
     def revoked(self) -> None:
         """Publish nothing until the next assignment."""

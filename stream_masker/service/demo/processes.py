@@ -19,7 +19,6 @@ from confluent_kafka import KafkaException, Producer
 from stream_masker.errors import ServiceError
 
 START_SECONDS = 10.0
-SHOWN_LINES = 5
 
 MODULES = {"worker": "stream_masker.service.worker.run", "calibrator": "stream_masker.service.calibrator.process"}
 PREPARED = "import sys, stream_masker.cli, {module}; sys.stdin.read(); stream_masker.cli.main()"
@@ -92,7 +91,6 @@ def embedded_broker() -> Iterator[str]:
     except KafkaException:
         raise ServiceError("the embedded broker did not start") from None
     yield ",".join(f"{broker.host}:{broker.port}" for broker in brokers)
-    del client
 
 
 class Processes:
@@ -141,4 +139,4 @@ class Processes:
 
     def _last_lines(self, name: str) -> str:
         with (self.folder / f"{name}.log").open(errors="replace") as lines:
-            return " | ".join(line.strip() for line in deque(lines, SHOWN_LINES)) or "no output"
+            return " | ".join(line.strip() for line in deque(lines, 5)) or "no output"

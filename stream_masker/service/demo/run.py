@@ -23,7 +23,7 @@ from stream_masker.service.calibrator.bootstrap import publish_snapshot
 from stream_masker.service.configuration import Configuration, load_configuration
 from stream_masker.service.demo.processes import SILENT, START_SECONDS, Processes
 from stream_masker.service.events.synthetic import SyntheticDischarges
-from stream_masker.service.files.inputs import FileEvent
+from stream_masker.service.files import FileEvent
 from stream_masker.service.files.masking import FileMasking
 from stream_masker.service.process import in_background
 from stream_masker.summary import TO_DO, moved_text

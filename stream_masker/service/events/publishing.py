@@ -13,7 +13,7 @@ from confluent_kafka import KafkaError, KafkaException, Message
 from stream_masker.errors import ConfigurationError
 from stream_masker.pipeline.paths import Document
 from stream_masker.service.configuration import Configuration
-from stream_masker.service.files.outputs import open_output
+from stream_masker.service.files.streams import open_output
 from stream_masker.service.kafka.clients import confluent_properties, connect_producer
 from stream_masker.service.kafka.reader import require_topics
 from stream_masker.service.observability.progress import shown_activity

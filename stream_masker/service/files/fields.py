@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from stream_masker.pipeline.fhir import BUNDLE, TYPE_PATH
 from stream_masker.pipeline.hl7v2 import kept_paths
-from stream_masker.pipeline.paths import JsonValue, NameStep, Step, selects
-from stream_masker.pipeline.plan import Plan, policy
+from stream_masker.pipeline.paths import JsonValue, Path, selects
+from stream_masker.pipeline.plan import Action, Plan
+from stream_masker.pipeline.walk import Branch
 
 KEPT, DROPPED, MASKED, REFERENCE = "kept", "dropped", "masked", "pseudonymized as a reference"
 RESOURCE: Final = f"{BUNDLE}.entry[*].resource"
@@ -31,40 +32,32 @@ _DROPS_CONTAINERS: Final = {_WORDS[key] for key in ("pseudonymize", "generalize"
 
 
 class Rule(NamedTuple):
-    """What happens to the values that a path selects.
+    """What happens to the values that a path selects; ``text``: the path, empty for what none selects."""
 
-    ``steps``: those of the path that are left below a place; ``text``: the path, empty for what none selects.
-    """
-
-    steps: tuple[Step, ...]
     words: str
     text: str = ""
 
-    def below(self) -> Rule:
-        """Return the rule for what the first step selects."""
-        return self._replace(steps=self.steps[1:])
 
-
-def _rules(plan: Plan) -> list[Rule]:
-    """Return the rules of all configured paths after that for other values. Of several for a value, the last counts."""
-    lists, others = plan.fields.lists, KEPT if plan.fields.unlisted == "keep" else DROPPED
-    rules = [Rule((), f"{others}: not listed")]
-    rules += [Rule(field.steps, KEPT) for path, *_ in policy(plan) for field in path.filter_fields()]
-    rules += [Rule(path.steps, words, path.text) for key, words in _WORDS.items() for path in lists.get(key, ())]
+def _rules(plan: Plan) -> dict[Path, Rule]:
+    """Return the rule of each configured path."""
+    rules = {path: Rule(words, path.text) for key, words in _WORDS.items() for path in plan.fields.lists.get(key, ())}
     for attribute in plan.attributes:
         for place in attribute.places:
-            named = [("code", place.path), *(("copy of the code", copy) for copy in place.copies)]
-            named += [] if place.label is None else [("label", place.label)]
-            rules += [Rule(path.steps, f"{MASKED}: the {what} of {attribute.name}", path.text) for what, path in named]
+            for path in place.written:
+                what = "code" if path is place.path else "label" if path is place.label else "copy of the code"
+                rules[path] = Rule(f"{MASKED}: the {what} of {attribute.name}", path.text)
     return rules
 
 
-def _places(value: JsonValue, rules: Sequence[Rule], path: str) -> Iterator[tuple[str, JsonValue, Rule]]:
+def _places(
+    value: JsonValue, branch: Branch, own: Rule, rules: Mapping[Path, Rule], path: str
+) -> Iterator[tuple[str, JsonValue, Rule]]:
     """Yield each object, list and scalar of an event, with its place, such as ``a.b[*]``, and the rule for it.
 
-    The place of a resource in a Bundle is its type, as in configured paths.
+    The place of a resource in a Bundle is its type, as in configured paths. own: the rule for what is around the value.
     """
-    own = next(rule for rule in reversed(rules) if not rule.steps)
+    if branch.rule is not None:
+        own = rules.get(branch.rule, Rule(KEPT))
     yield path, value, own
     if own.words in _DROPS_CONTAINERS:
         own = own._replace(words=f"{DROPPED}: an object or a list is not {own.words}")
@@ -74,24 +67,23 @@ def _places(value: JsonValue, rules: Sequence[Rule], path: str) -> Iterator[tupl
         for name, member in value.items():
             around = own
             if own.words == REFERENCE and name != "reference":
-                around = Rule((), KEPT if name == "type" else DROPPED, own.text)
-            below = [rule.below() for rule in rules if rule.steps[:1] == (NameStep(name),)]
-            yield from _places(member, [around, *below], f"{path}.{name}" if path else name)
+                around = Rule(KEPT if name == "type" else DROPPED, own.text)
+            below = branch.names.get(name) or Branch(())
+            yield from _places(member, below, around, rules, f"{path}.{name}" if path else name)
     elif isinstance(value, list):
         for position, element in enumerate(value):
-            below = [rule.below() for rule in rules if rule.steps and selects(rule.steps[0], position, element)]
-            yield from _places(element, [own, *below], f"{path}[*]")
+            steps = frozenset(step for step in branch.lists if selects(step, position, element))
+            yield from _places(element, branch.entered(steps), own, rules, f"{path}[*]")
 
 
 def written_columns(names: Iterable[str], plan: Plan) -> dict[str, bool]:
     """Return the columns of a table that the field policy does not drop, and whether their values become texts."""
-    others, *rules = _rules(plan)
-    columns = dict[str, bool]()
+    columns, branches, keeps_others = dict[str, bool](), Branch.of(plan).names, plan.fields.unlisted == "keep"
     for name in names:
-        within = [rule for rule in rules if rule.steps[:1] == (NameStep(name),)]
-        own = next((rule for rule in reversed(within) if len(rule.steps) == 1), others)
-        if not all(rule.words.startswith(DROPPED) for rule in (own, *within)):
-            columns[name] = not own.words.startswith((KEPT, MASKED, DROPPED))
+        branch = branches.get(name) or Branch(())
+        actions = {branch.action, *(rest.action for rest in branch.further)} - {None, Action.DROP}
+        if actions or (keeps_others and branch.action is None):
+            columns[name] = branch.action is Action.TRANSFORM
     return columns
 
 
@@ -100,12 +92,13 @@ def field_lines(plan: Plan, events: Sequence[JsonValue]) -> Iterator[str]:
 
     For FHIR, the events have the form of a Bundle, and a type of which there is no resource has one line.
     """
-    rules = _rules(plan)
+    rules, root = _rules(plan), Branch.of(plan)
+    others = Rule(f"{KEPT if plan.fields.unlisted == 'keep' else DROPPED}: not listed")
     words: dict[str, Counter[str]] = {}
     having, met, kept_whole = Counter[str](), set[str](), dict[str, str]()
     for event in events:
         seen = set()
-        for path, value, rule in _places(event, rules, "" if plan.fhir is None else BUNDLE):
+        for path, value, rule in _places(event, root, others, rules, "" if plan.fhir is None else BUNDLE):
             met.add(rule.text)
             if not (isinstance(value, dict | list) and value):
                 words.setdefault(path, Counter())[rule.words] += 1
@@ -113,7 +106,7 @@ def field_lines(plan: Plan, events: Sequence[JsonValue]) -> Iterator[str]:
             elif isinstance(value, dict) and rule.words == KEPT and rule.text and value.keys() != {"1"}:
                 kept_whole[path] = rule.text  # a field of HL7 v2 with one component is no object
         having.update(seen)
-    unmet = dict.fromkeys(rule.text for rule in rules if rule.text and rule.text not in met)
+    unmet = dict.fromkeys(rule.text for rule in rules.values() if rule.text not in met)
     if plan.fhir is not None:
         kinds = {path.partition(".")[0] for path in words if path != TYPE_PATH.text}
         words = {path: found for path, found in words.items() if path.partition(".")[0] in kinds}

@@ -26,14 +26,14 @@ from stream_masker.pipeline.fhir import bundle_of
 from stream_masker.pipeline.formats import record_form
 from stream_masker.pipeline.messages import StatisticsMessage, decode_statistics, encode_rejection
 from stream_masker.pipeline.paths import JsonValue, selected
-from stream_masker.pipeline.plan import AttributePlan, Plan
+from stream_masker.pipeline.plan import AttributePlan
 from stream_masker.pipeline.reasons import RecordRejectedError, RejectionCause, causes_text
 from stream_masker.pipeline.records import Inputs, Rejected, Result, Tally
 from stream_masker.pipeline.risk import assess_version, guess_chances
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.build import build_risk_limits, mechanism_line
-from stream_masker.service.files.inputs import FileEvent
-from stream_masker.service.files.outputs import WriteLine
+from stream_masker.service.files import FileEvent
+from stream_masker.service.files.streams import WriteLine
 from stream_masker.service.formats import file_format
 from stream_masker.service.masking import Masking
 from stream_masker.summary import guessed_line, three_sentences, unchanged_warning
@@ -42,9 +42,6 @@ FILE_BATCH_RECORDS: Final = 5_000
 
 MAX_SUPPRESSED: Final = 0.01
 """The share of an attribute's codes above which a warning says that they are removed."""
-
-CONTENT_ID_BYTES: Final = 16
-"""The size of the digest that distinguishes files of the same name."""
 
 
 @dataclass(slots=True)
@@ -136,22 +133,17 @@ class Assessment(NamedTuple):
 class FileMasking:
     """Masks files, calibrated on their own records or with a snapshot.
 
-    ``version``: of the statistics in force; 0 before there are any.
+    ``plan``: that of the masking; ``version``: of the statistics in force, 0 before there are any.
     """
 
     def __init__(self, configuration: Configuration, *, is_trial: bool = False) -> None:
         """Load the ontologies; ``is_trial``: see ``Masking``. Raises ConfigurationError if a file is missing."""
         self._configuration = configuration
         self._masking = Masking(configuration, format_of=file_format, is_trial=is_trial)
-        self._mechanism = self._masking.mechanism
+        self._mechanism, self.plan = self._masking.mechanism, self._masking.plan
         self._window: tuple[Statistics, Counts] | None = None
         self._guessed: Mapping[str, float] = {}
         self.version = 0
-
-    @property
-    def plan(self) -> Plan:
-        """The record masker's plan."""
-        return self._masking.plan
 
     def documents(self, events: Iterable[FileEvent]) -> Iterator[dict[str, Any]]:
         """Yield what the configured paths apply to in events that are objects: for FHIR, their form as a Bundle."""
@@ -181,9 +173,8 @@ class FileMasking:
         Raises StatisticsError if the snapshot is invalid or of another mechanism or taxonomy, or if fewer than
         ``calibration.min_records`` records of the window are usable.
         """
-        rest, buffered = iter(events), list[FileEvent]()
-        if snapshot is None:
-            buffered = list(islice(rest, self._configuration.calibration.window_records))
+        rest, size = iter(events), self._configuration.calibration.window_records if snapshot is None else 0
+        buffered = list(islice(rest, size))
         message = self.snapshot(buffered) if snapshot is None else self._decoded(snapshot)
         self._masking.restore(message)
         self.version, self._guessed = message.version, message.guessed or {}
@@ -241,10 +232,10 @@ class FileMasking:
         mechanism, risk, chances, warnings = self._mechanism, None, self._guessed, list[str]()
         if self._window is not None:
             version = assess_version(mechanism, *self._window, build_risk_limits(self._configuration))
-            risk, warnings = version.risk, [*version.crossed]
+            risk = version.risk
             chances = guess_chances(mechanism, self._window[1], risk) if compare else {}
-            warning = unchanged_warning(risk.unchanged_records or 0.0, mechanism.name)
-            warnings += [] if warning is None else [warning]
+            unchanged = unchanged_warning(risk.unchanged_records or 0.0, mechanism.name)
+            warnings = [*version.crossed, *filter(None, [unchanged])]
         warnings += [] if totals is None else totals.warnings
         sentences = three_sentences(risk, promise=mechanism.promise, preserves=mechanism.preserves)
         return Assessment([*sentences, mechanism_line(self._configuration), guessed_line(chances)], warnings, chances)
@@ -341,7 +332,7 @@ def file_identity(name: str) -> str:
     for a file that cannot be read.
     """
     if not Path(name).is_file():
-        return f"{Path(name).name} {secrets.token_hex(CONTENT_ID_BYTES)}"
+        return f"{Path(name).name} {secrets.token_hex(16)}"
     with Path(name).open("rb") as file:
-        digest = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=CONTENT_ID_BYTES))
+        digest = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16))
     return f"{Path(name).name} {digest.hexdigest()}"

@@ -6,8 +6,9 @@ import csv
 import importlib
 import io
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import chain
 from typing import Any, BinaryIO, Final
 
 import orjson
@@ -16,8 +17,8 @@ from stream_masker.errors import ConfigurationError, ServiceError, installation_
 from stream_masker.pipeline.paths import JsonValue
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.service.configuration.masking import CsvSection
-from stream_masker.service.files.inputs import FileEvent, Start, table_form
-from stream_masker.service.files.outputs import WriteLine
+from stream_masker.service.files import FileEvent
+from stream_masker.service.files.streams import WriteLine
 
 MAX_ROW_LINES: Final = 1_000
 """The most lines of a row, whose cells may have several. In a longer row, a quote is not closed."""
@@ -40,12 +41,12 @@ class CsvTable:
     not fit it.
     """
 
-    def __init__(self, name: str, stream: BinaryIO, start: Start, settings: CsvSection) -> None:
-        """``name``: for messages."""
+    def __init__(self, name: str, stream: BinaryIO, head: str, encoding: str, settings: CsvSection) -> None:
+        """``name``: for messages; ``head``: the first text of the file."""
         self._name, self._settings, self.names = name, settings, list[str]()
-        self.delimiter, _ = table_form(start.text)
-        _check_names(name, start.text, self.delimiter)
-        text = io.TextIOWrapper(stream, encoding=start.encoding, newline="")
+        self.delimiter, _ = table_form(head)
+        _check_names(name, head, self.delimiter)
+        text = io.TextIOWrapper(stream, encoding=encoding, newline="")
         self._reader = csv.reader(text, strict=True, delimiter=self.delimiter)
         self.names = [name.removeprefix("\ufeff") for name in self._next(1) or ()]
         if not self.names:
@@ -56,16 +57,20 @@ class CsvTable:
             raise ConfigurationError(f"csv.lists names columns that are not in the file: {', '.join(missing)}")
 
     def events(self) -> Iterator[FileEvent]:
-        """Yield the rows as lines of JSON, without the header.
+        """Yield the rows as lines of JSON, without the header and missing cells.
 
         Raises ServiceError with the number of the row if a quote is not closed, because the rows after it would be
         lost; and for a file that is not in its encoding.
         """
-        number = 0
+        number, lists, null = 0, self._settings.lists, self._settings.null_values
         while (row := self._next(number + 1)) is not None:
-            if row:
-                number += 1
-                yield self._event(number, row)
+            number += bool(row)
+            if len(row) == len(self.names):
+                cells = {name: cell for name, cell in zip(self.names, row, strict=True) if cell not in null}
+                event = {name: _split(cell, lists[name]) if name in lists else cell for name, cell in cells.items()}
+                yield FileEvent(number, orjson.dumps(event))
+            elif row:
+                yield FileEvent(number, b"", (Reason.NOT_IN_FORMAT, "the number of cells"))
 
     def _next(self, number: int) -> list[str] | None:
         """Return the next row, None at the end of the file. ``number``: of the row, for errors."""
@@ -86,16 +91,6 @@ class CsvTable:
             )
         return row
 
-    def _event(self, number: int, row: Sequence[str]) -> FileEvent:
-        """Return the event of a row, without missing cells; or with the problem of a row that is none."""
-        if len(row) != len(self.names):
-            return FileEvent(number, b"", (Reason.NOT_IN_FORMAT, "the number of cells"))
-        settings, cells = self._settings, zip(self.names, row, strict=True)
-        event: dict[str, Any] = {name: cell for name, cell in cells if cell not in settings.null_values}
-        for name in event.keys() & settings.lists.keys():
-            event[name] = _split(event[name], settings.lists[name])
-        return FileEvent(number, orjson.dumps(event))
-
     @contextmanager
     def writer(self, stream: BinaryIO, columns: Collection[str]) -> Iterator[WriteLine]:
         """Give a function that writes a masked line as a row of some columns, in UTF-8."""
@@ -110,6 +105,22 @@ class CsvTable:
 
         yield write
         text.detach()
+
+
+def table_form(text: str) -> tuple[str, bool]:
+    """Return the delimiter of a table, and whether it splits the first two lines into as many cells, and more than one.
+
+    It is one that does so, because names of columns may contain others (``Diagnosis (ICD-10, coded)``), or else that of
+    the most cells in the first line.
+    """
+    lines = text.splitlines()[:2]
+
+    def fit(delimiter: str) -> tuple[bool, int]:
+        cells = [len(row) for row in csv.reader(lines, delimiter=delimiter)] or [1]
+        return len(cells) == 2 and cells[0] == cells[1] > 1, cells[0]
+
+    best = max(",;\t|", key=fit)
+    return best, fit(best)[0]
 
 
 def _split(cell: str, separator: str) -> list[str]:
@@ -157,27 +168,22 @@ class ParquetTable:
             self._file = self._parquet.ParquetFile(stream if stream.seekable() else io.BytesIO(stream.read()))
         except (OSError, self._arrow.ArrowException) as error:
             raise ServiceError(f"{name} cannot be read as Parquet ({type(error).__name__})") from None
-        self._columns: dict[str, Any] = {field.name: self._plain(field.type) for field in self._file.schema_arrow}
+        self._columns: dict[str, Any] = {field.name: field.type for field in self._file.schema_arrow}
         self.names = [*self._columns]
 
-    def _plain(self, kind: Any) -> Any:
-        """Return the type of a column without the encoding of its values as numbers in a dictionary."""
-        return kind.value_type if self._arrow.types.is_dictionary(kind) else kind
-
     def _in_events(self, kind: Any) -> Any:
-        """Return the type of a column in events: a text for dates and decimals, and otherwise its own."""
+        """Return the type of a column in events: a text for dates and decimals, and otherwise that of its values."""
         types = self._arrow.types
-        return self._arrow.string() if types.is_temporal(kind) or types.is_decimal(kind) else kind
+        plain = kind.value_type if types.is_dictionary(kind) else kind
+        return self._arrow.string() if types.is_temporal(plain) or types.is_decimal(plain) else plain
 
     def events(self) -> Iterator[FileEvent]:
         """Yield the rows as lines of JSON; fields without a value are left out."""
         shown = self._arrow.schema([(name, self._in_events(kind)) for name, kind in self._columns.items()])
-        number = 0
-        for batch in self._file.iter_batches():
-            for row in self._arrow.Table.from_batches([batch]).cast(shown).to_pylist():
-                number += 1
-                event = {name: cell for name, cell in row.items() if cell is not None}
-                yield FileEvent(number, orjson.dumps(event, default=str))
+        groups = (self._arrow.Table.from_batches([batch]).cast(shown) for batch in self._file.iter_batches())
+        for number, row in enumerate(chain.from_iterable(group.to_pylist() for group in groups), start=1):
+            event = {name: cell for name, cell in row.items() if cell is not None}
+            yield FileEvent(number, orjson.dumps(event, default=str))
 
     @contextmanager
     def writer(self, stream: BinaryIO, columns: Mapping[str, bool]) -> Iterator[WriteLine]:

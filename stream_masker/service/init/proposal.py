@@ -18,51 +18,51 @@ from stream_masker.pipeline.reasons import Reason, RejectionCause
 from stream_masker.pipeline.style import most_used
 from stream_masker.service.configuration import parse_configuration
 from stream_masker.service.configuration.paths import POSITION
-from stream_masker.service.files.inputs import FileEvent
+from stream_masker.service.files import FileEvent
 from stream_masker.service.files.masking import FileMasking
-from stream_masker.service.init.fields import Coding, best_coding, person_id
-from stream_masker.service.init.sample import Sample, SampledField, sampled_fields, type_of
+from stream_masker.service.init.fields import Coding, SampledField, best_coding, file_sample, person_id, sampled_fields
 
 DEFAULT_MIN_RECORDS: Final = 1000
 """The default of ``calibration.min_records``; a smaller sample gets a smaller number."""
 
-_MISSING: Final = frozenset({Reason.MISSING, Reason.NOT_A_CODE, Reason.EMPTY})
-"""The reasons of rejections for which an attribute gets ``missing: keep``."""
 
+def proposed_configuration(name: str, ontologies: Mapping[str, str], *, size: int, encoding: str = "") -> str:
+    """Return a configuration as YAML for the first events of a file, with the reasons as comments; no value is shown.
 
-def proposed_configuration(sample: Sample, ontologies: Mapping[str, str]) -> str:
-    """Return a configuration as YAML for a sample of events, with the reasons as comments; no value is shown.
-
-    ``ontologies``: sources by name. Raises ServiceError if there is no event, or if no field has codes.
+    ``ontologies``: sources by name. Raises like ``file_sample``, and ServiceError if there is no event, or if no field
+    has codes.
     """
-    documents = sample.documents()
+    sample = file_sample(name, size, encoding)
+    documents, is_fhir = sample.documents()
     if not documents:
         raise ServiceError("the sample has no event that is a JSON object, or a row with the cells of its header")
-    is_fhir, found = any(map(type_of, documents.values())), sampled_fields(documents)
+    found = sampled_fields(documents)
     taxonomies = {name: Ontology.load(source).taxonomy() for name, source in ontologies.items()}
     concepts = {name: ConceptMap(taxonomy, unknown="ancestor") for name, taxonomy in taxonomies.items()}
     codings = [best_coding(field, concepts) for field in found.values()]
-    reasons = _reasons(codings)
-    codes = [coding for coding in codings if coding.field.path not in reasons]
+    others = _reasons(codings)
+    codes = [coding for coding in codings if coding.field.place.path not in others]
     if not codes:
-        raise ServiceError(_no_codes(reasons, len(documents), ontologies, is_fhir=is_fhir))
+        raise ServiceError(_no_codes(others, len(documents), ontologies, is_fhir=is_fhir))
     coded = {number for code in codes for number in code.field.events}
     marks = sorted({mark for code in codes for mark in code.marks}) if sample.kind == "csv" else []
     csv = {"encoding": sample.encoding, "null_values": ["", *marks] if marks else []}
-    fields, noise_key, why = _identity([found[path] for path in reasons], coded, is_fhir=is_fhir)
-    attributes, comments = _attributes(codes, concepts, is_fhir=is_fhir)
+    attributes, reasons = _attributes(codes, concepts, is_fhir=is_fhir)
+    ids, noise_key, reasons["noise_key"] = _identity([found[path] for path in others], coded, is_fhir=is_fhir)
     data: dict[str, Any] = {
         **({"records": "fhir"} if is_fhir else {}),
         **({"csv": {key: value for key, value in csv.items() if value}} if any(csv.values()) else {}),
         "ontologies": {code.ontology: {"source": ontologies[code.ontology]} for code in codes},
         "attributes": attributes,
-        "fields": {**fields, "unlisted": "drop"},
         "noise_key": noise_key,
+        "calibration": {"min_records": 1},
+        "secret": {"file": "secret"},
+        "fields": {**ids, "unlisted": "drop"},
     }
     outcome = _tried(data, [_unmarked(event, marks) for event in sample.events], coded)
-    listed = {path for paths in fields.values() for path in paths}
-    dropped = {p: text for p, text in reasons.items() if listed.isdisjoint({*found[p].place.paths, found[p].reference})}
-    return "\n".join(_lines(data, {**comments, "noise_key": why}, outcome, dropped))
+    listed = {path for paths in ids.values() for path in paths}
+    dropped = {p: text for p, text in others.items() if listed.isdisjoint({*found[p].place.paths, found[p].reference})}
+    return "".join(f"{line}\n" for line in _lines(data, outcome, reasons, dropped))
 
 
 def _unmarked(event: FileEvent, marks: Collection[str]) -> FileEvent:
@@ -105,7 +105,7 @@ def _attributes(
     attributes, reasons = dict[str, dict[str, Any]](), dict[str, str]()
     names = dict[str, str]()
     for code in codes:
-        path, ontology = code.field.path, code.ontology
+        path, ontology = code.field.place.path, code.ontology
         if is_fhir and ontology in names:
             attributes[names[ontology]]["path"] += f" | {path}"
             continue
@@ -135,29 +135,24 @@ def _identity(
     person = person_id(fields, coded)
     if person is None:
         return {}, POSITION, "no field is a person's id in every event with a code"
-    return {"pseudonymize": [*person[0].place.paths]}, person[0].path, person[1]
+    return {"pseudonymize": [*person[0].place.paths]}, person[0].place.path, person[1]
 
 
 def _tried(data: dict[str, Any], events: Sequence[FileEvent], coded: Collection[int]) -> str:
     """Adapt the policies of attributes to the events with codes, and say what becomes of all events."""
-    data["calibration"], failed = {"min_records": 1}, ""
-    with_codes = [event for event in events if event.number in coded]
+    with_codes, is_adapted = [event for event in events if event.number in coded], True
     try:
-        while _is_adapted(data["attributes"], _masking(data).count(with_codes)[1].rejected):
-            continue
-        masking = _masking(data)
+        while is_adapted:
+            masking = FileMasking(parse_configuration(data), is_trial=True)
+            is_adapted = _is_adapted(data["attributes"], masking.count(with_codes)[1].rejected)
         counts, totals = masking.count(events)
         data["calibration"] = {"min_records": min(max(1, totals.masked), DEFAULT_MIN_RECORDS)}
         masking.compute(counts, totals)
     except ConfigurationError as refused:
-        return f"CHECK: this proposal cannot be used as it is: {' '.join(str(refused).split())}"
+        return f"CHECK: this proposal cannot be used as it is: {refused}"
     except StatisticsError as error:
-        failed = f" It cannot be masked by its own statistics: {error}. Give more events."
-    return f"Tried on the sample ({totals}).{failed}"
-
-
-def _masking(data: Mapping[str, Any]) -> FileMasking:
-    return FileMasking(parse_configuration(data), is_trial=True)
+        return f"Tried on the sample ({totals}). It cannot be masked by its own statistics: {error}. Give more events."
+    return f"Tried on the sample ({totals})."
 
 
 def _is_adapted(attributes: Mapping[str, dict[str, Any]], causes: Iterable[RejectionCause]) -> bool:
@@ -165,40 +160,23 @@ def _is_adapted(attributes: Mapping[str, dict[str, Any]], causes: Iterable[Rejec
     before = deepcopy(attributes)
     for attribute in attributes.values():
         reasons = {reason for reason, path in causes if path in alternatives(attribute["path"])}
-        if reasons & _MISSING:
+        if reasons & {Reason.MISSING, Reason.NOT_A_CODE, Reason.EMPTY}:
             attribute["missing"] = "keep"
         if Reason.UNKNOWN_CODE in reasons:
             attribute["unknown"] = "suppress" if "unknown" in attribute else "ancestor"
     return attributes != before
 
 
-def _lines(
-    data: Mapping[str, Any], comments: Mapping[str, str], outcome: str, dropped: Mapping[str, str]
-) -> Iterator[str]:
+def _lines(data: dict[str, Any], outcome: str, reasons: Mapping[str, str], dropped: Mapping[str, str]) -> Iterator[str]:
+    """Yield the lines of YAML, with the fields and why they are dropped at the end."""
     yield "# Proposed for a sample of events by stream-masker config init. Check every line."
-    yield f"# {_on_one_line(outcome)}"
-    for key, value in data.items():
-        if key in ("attributes", "fields"):
-            yield f"{key}:"
-            yield from (f"  {_entry(name, setting, comments)}" for name, setting in value.items())
-        else:
-            yield _entry(key, value, comments)
-        if key == "fields":
-            yield from (f"  # dropped: {_on_one_line(path)}: {why}" for path, why in dropped.items())
-    yield "secret: {file: secret}\n"
-
-
-def _entry(key: str, value: Any, comments: Mapping[str, str]) -> str:
-    return f"{_flow(key)}: {_flow(value)}" + (f"  # {comments[key]}" if comments.get(key) else "")
-
-
-def _flow(value: Any) -> str:
-    """Return a value as YAML in one line."""
-    style: dict[str, Any] = {"default_flow_style": True, "width": float("inf"), "sort_keys": False}
-    text = str(yaml.safe_dump(value, allow_unicode=True, **style)).strip().removesuffix("\n...")
-    return text if text == _on_one_line(text) else str(yaml.safe_dump(value, default_style='"', **style)).strip()
+    yield from (f"# {_on_one_line(text)}" for text in (outcome, *map(": ".join, reasons.items())))
+    style: dict[str, Any] = {"default_flow_style": None, "sort_keys": False, "width": float("inf")}
+    texts = (str(yaml.safe_dump(data, allow_unicode=is_shown, **style)) for is_shown in (True, False))
+    yield next(text for text in texts if yaml.safe_load(text) == data).rstrip()  # some line breaks are escaped in ASCII
+    yield from (f"  # dropped: {_on_one_line(path)}: {why}" for path, why in dropped.items())
 
 
 def _on_one_line(text: str) -> str:
     """Return a text without line breaks: a field's name may have some, and must not end a comment."""
-    return " ".join(text.splitlines())
+    return " ".join(text.split())

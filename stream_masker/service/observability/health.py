@@ -7,23 +7,21 @@ from collections.abc import Callable
 
 from stream_masker import __version__
 
-STARTING = "start"
-"""The component whose reason is set from the beginning, until everything is loaded and connected."""
-
 
 class Health:
     """The liveness and readiness of a process, written by its loops in any thread and read by the HTTP server: in steps
     that no other thread interrupts.
 
-    Alive: starting, or the loop recorded a heartbeat within the last ``stale_after`` seconds. Ready: alive, and no
-    component has a reason against it. Notes report problems that do not affect readiness.
+    Alive: the component ``start`` has a reason, as until everything is loaded and connected, or the loop recorded a
+    heartbeat within the last ``stale_after`` seconds. Ready: alive, and no component has a reason against it. Notes
+    report problems that do not affect readiness.
 
     ``statements``: what the page says of the statistics in use, a line each.
     """
 
     def __init__(self, *, stale_after: float = 60.0, clock: Callable[[], float] = time.monotonic) -> None:
         self._stale_after, self._clock, self._beat = stale_after, clock, clock()
-        self._reasons: dict[str, str | None] = {STARTING: "starting"}
+        self._reasons: dict[str, str | None] = {"start": "starting"}
         self._notes: dict[str, str | None] = {}
         self._on_reason: Callable[[str, bool], object] = lambda _component, _blocks: None
         self.statements: tuple[str, ...] = ()
@@ -50,7 +48,7 @@ class Health:
     @property
     def alive(self) -> bool:
         """Whether the main loop runs, or the process starts."""
-        return self._reasons[STARTING] is not None or self._clock() - self._beat < self._stale_after
+        return self._reasons["start"] is not None or self._clock() - self._beat < self._stale_after
 
     @property
     def reasons(self) -> tuple[str, ...]:

@@ -15,8 +15,10 @@ import threading
 from collections.abc import Iterable
 from contextlib import suppress
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
+from wsgiref.types import StartResponse, WSGIEnvironment
 
 import orjson
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
@@ -25,9 +27,6 @@ from stream_masker.errors import ConfigurationError
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.secret import read_source
 from stream_masker.service.observability.health import Health
-
-if TYPE_CHECKING:
-    from _typeshed.wsgi import StartResponse, WSGIEnvironment
 
 log = logging.getLogger(__name__)
 
@@ -49,11 +48,10 @@ class HttpServer:
     def __init__(
         self, configuration: Configuration, health: Health, registry: CollectorRegistry, *, port: int | None = None
     ) -> None:
-        section = configuration.http
+        section, resolve = configuration.http, configuration.resolve
         self._health, self._registry = health, registry
         self._token = None if section.token is None else read_source(configuration, section.token, "http.token")
-        tls = _tls_context(configuration)
-        self._scheme = "http" if tls is None else "https"
+        tls = None if section.tls is None else _tls_context(resolve(section.tls.certificate), resolve(section.tls.key))
         address = (section.host, section.port if port is None else port)
         try:
             self._server = _Server(address, _Handler)
@@ -67,6 +65,8 @@ class HttpServer:
             # The thread of each connection does the handshake, when it reads for the first time.
             self._server.socket = tls.wrap_socket(self._server.socket, server_side=True, do_handshake_on_connect=False)
         self._thread = threading.Thread(target=self._server.serve_forever, name="http", daemon=True)
+        scheme = "http" if tls is None else "https"
+        log.info("serving /metrics, /healthz and /readyz at %s://%s:%d", scheme, section.host, self.port)
 
     @property
     def port(self) -> int:
@@ -75,8 +75,6 @@ class HttpServer:
 
     def __enter__(self) -> HttpServer:
         self._thread.start()
-        host = self._server.server_address[0]
-        log.info("serving /metrics, /healthz and /readyz at %s://%s:%d", self._scheme, host, self.port)
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -160,13 +158,9 @@ class _Handler(WSGIRequestHandler):
         log.debug("http " + format, *args)
 
 
-def _tls_context(configuration: Configuration) -> ssl.SSLContext | None:
-    section = configuration.http.tls
-    if section is None:
-        return None
+def _tls_context(certificate: Path, key: Path) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    certificate, key = configuration.resolve(section.certificate), configuration.resolve(section.key)
     try:
         # Without a password, OpenSSL would ask for one on the terminal.
         context.load_cert_chain(certificate, key, password="")

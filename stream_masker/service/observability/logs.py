@@ -49,7 +49,7 @@ class RepeatFilter:
 
 
 class LineFormatter(logging.Formatter):
-    """Formats a record on one line: UTC time, level, logger, message, and the exception as given by ``describe``.
+    """Formats a record on one line: UTC time, level, logger, and the message with the exception.
 
     ``as_json``: as an object with these parts instead of text.
     """
@@ -61,18 +61,16 @@ class LineFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Format a record; the exception appears only as described by ``describe``."""
         clock = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+        error = record.exc_info[1] if record.exc_info else None
         parts = {
             "time": f"{clock}.{record.msecs:03.0f}Z",
             "level": record.levelname,
             "logger": record.name,
-            "message": record.getMessage(),
+            "message": record.getMessage() + ("" if error is None else f": {describe(error)}"),
         }
-        error = record.exc_info[1] if record.exc_info else None
-        described = {} if error is None else {"error": describe(error)}
         if self._as_json:
-            return json.dumps({**parts, **described}, ensure_ascii=False)
-        text = " ".join(parts.values()) + "".join(f": {one}" for one in described.values())
-        return " ".join(text.splitlines())
+            return json.dumps(parts, ensure_ascii=False)
+        return " ".join(" ".join(parts.values()).splitlines())
 
 
 def describe(error: BaseException) -> str:

@@ -87,9 +87,7 @@ CALIBRATOR_METRICS = _declared(
     ("calibrator",),
     ("window_records", Gauge, "", "Records in the calibration window."),
     ("blocks_read_total", Counter, "outcome", "Calibration blocks read, by outcome: merged or refused."),
-    ("statistics_published_total", Counter, "source", "Statistics versions published, by source."),
     ("statistics_withheld_total", Counter, "", "Statistics not published: too high a risk, or computing failed."),
-    ("calibration_duration_seconds", Histogram, "", "Time to compute statistics, in seconds."),
     ("smean", Gauge, "attribute data concept label", "1 for sMean; none below publication.min_records."),
     ("svar", Gauge, "attribute data", "Semantic variance (sVar), in [0, 1]."),
     ("sdcov", Gauge, "first second data", "Semantic distance covariance (sdCov), with sdVar as that of equal names."),
@@ -102,7 +100,6 @@ CALIBRATOR_METRICS = _declared(
     ("unchanged_share", Gauge, "attribute", "Share of the window's values that masking did not change."),
     ("risk_prior", Gauge, "attribute", "Chance of the best guess of a value without its mask, in [0, 1]."),
     ("risk_vulnerability", Gauge, "attribute given", "Chance of the best guess, given one or all masks, in [0, 1]."),
-    ("risk_certainty", Gauge, "attribute given", "Greatest probability of a value; given all masks if promised."),
     ("risk_certain_share", Gauge, "attribute given", "Share of values guessed with a probability above 0.9."),
     ("risk_limits_crossed", Gauge, "", "Number of limits of the section risk that the last version crosses."),
 )
@@ -124,7 +121,7 @@ ALL_METRICS = METRIC_DEFINITIONS + PROCESS_METRICS
 class Metrics:
     """The metrics of one process, by name without the prefix.
 
-    All are exported from the start; after ``forget_gauges``, a gauge is exported again as soon as it is set.
+    All are exported from the start; after ``forget``, a metric is exported again as soon as it is set.
 
     Labels are passed by name and match the declaration exactly. Raises KeyError for a name that is not declared for the
     process, AttributeError for one of another class, ValueError for other labels.
@@ -147,13 +144,10 @@ class Metrics:
         """Add an observation to a histogram."""
         self._series(name, labels).observe(value)
 
-    def forget(self, name: str) -> None:
-        """Remove all series of a labelled metric."""
-        self._series(name, {}).clear()
-
-    def forget_gauges(self) -> None:
-        """Remove all gauges, also those without labels."""
-        for name in [name for name, metric in self._metrics.items() if isinstance(metric, Gauge)]:
+    def forget(self, *names: str) -> None:
+        """Remove all series of metrics; without names, those of all gauges."""
+        gauges = (name for name, declaration in self._declarations.items() if declaration.type is Gauge)
+        for name in self._metrics.keys() & (names or gauges):
             self.registry.unregister(self._metrics.pop(name))
 
     def _series(self, name: str, labels: dict[str, str]) -> Any:

@@ -13,11 +13,10 @@ ShowActivity: TypeAlias = Callable[[str], None]
 
 
 @contextmanager
-def shown_activity(stream: IO[str] | None, *, first: float = 2.0, every: float = 5.0) -> Iterator[ShowActivity]:
+def shown_activity(stream: IO[str], *, first: float = 2.0, every: float = 5.0) -> Iterator[ShowActivity]:
     """Write lines to ``stream`` until the block ends: one after ``first`` seconds, and then one ``every`` few seconds.
 
-    A line has the current activity and the seconds that it has taken. A stream that is None or cannot be written gets
-    none.
+    A line has the current activity and the seconds that it has taken. A stream that cannot be written gets none.
     """
     current, ended = ("starting", time.monotonic()), threading.Event()
 
@@ -33,11 +32,9 @@ def shown_activity(stream: IO[str] | None, *, first: float = 2.0, every: float =
                 print(f"{what} ({time.monotonic() - since:.0f} s)", file=stream, flush=True)
 
     writer = threading.Thread(target=write_lines, name="activity", daemon=True)
-    if stream is not None:
-        writer.start()
+    writer.start()
     try:
         yield show
     finally:
         ended.set()
-        if stream is not None:
-            writer.join()
+        writer.join()

@@ -27,7 +27,7 @@ from stream_masker.pipeline.formats import FormatUnavailableError
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.pipeline.records import Result
 from stream_masker.pipeline.seal import RefusalCause
-from stream_masker.service.observability.health import STARTING, Health
+from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.metrics import Metrics
 from stream_masker.service.process import in_background
 from stream_masker.service.worker.groups import MicroWindows
@@ -226,7 +226,7 @@ class _Session:
     def open(self) -> None:
         """Initialise the transactions, while the process runs."""
         self._transactions.open()
-        self._report.health.reason(STARTING, None)
+        self._report.health.reason("start", None)
 
     def close(self) -> None:
         """Settle the commit in progress and leave the group, in a limited time."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import get_args
 
 import pytest
 from calibration_bench import block, counts
@@ -21,7 +20,6 @@ from results import Masked, Outcome, result_of
 
 from stream_masker.core.batch import Distortion
 from stream_masker.core.statistics.drift import ATTRIBUTE_FIGURES
-from stream_masker.pipeline.messages import StatisticsSource
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.pipeline.records import Rejected
 from stream_masker.pipeline.seal import RefusalCause
@@ -55,7 +53,7 @@ def test_metrics_are_exported_until_they_are_forgotten_and_again_when_they_are_s
     assert "stream_masker_batch_duration_seconds_count 1.0" in text
     worker.forget("messages_refused_total")
     assert 'cause="forged"' not in exported(worker)
-    worker.forget_gauges()
+    worker.forget()
     gauges = {d.full_name for d in METRIC_DEFINITIONS if d.kind == "gauge"}
     assert not {family.name for family in worker.registry.collect()} & gauges
     assert 'stream_masker_records_rejected_total{reason="missing"} 2.0' in exported(worker)
@@ -83,7 +81,6 @@ LABEL_VALUES = {
     "second": {*ATTRIBUTES},
     "reason": {*Reason},
     "outcome": {*TransactionOutcome, "merged", "refused", "suppressed", "generalized"},
-    "source": {*get_args(StatisticsSource)},
     "data": {"original", "masked"},
     "against": {"previous", "baseline", "expected"},
     "kind": {"actual", "target"},

@@ -18,7 +18,7 @@ from stream_masker.service.calibrator.bootstrap import CalibratorComponents
 from stream_masker.service.configuration.secret import secret_id
 from stream_masker.service.kafka.reader import Versions
 from stream_masker.service.masking import Masking
-from stream_masker.service.observability.health import STARTING, Health
+from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.metrics import Metrics
 from stream_masker.service.worker.statistics import KEPT_VERSIONS, ActiveStatistics
 from stream_masker.service.worker.worker import WorkerReport
@@ -171,7 +171,7 @@ def test_a_worker_that_waits_for_the_first_version_is_ready(
     client: Mock, active: ActiveStatistics, message: NewMessage
 ) -> None:
     report = WorkerReport(Metrics(CollectorRegistry(), "worker"), Health())
-    report.health.reason(STARTING, None)
+    report.health.reason("start", None)
     client.batches = [[END]]
     active.poll()
     report.statistics(active)

@@ -104,13 +104,6 @@ class Distance:
         """Return (k, k) float64: the distance matrix (2017: equation 15); symmetric, with a zero diagonal."""
         return self.between(concepts, concepts)
 
-    def matrix_with_absent(self, positions: Int32Array) -> Float64Array:
-        """Return (k, k) float64: the distance matrix of different positions, of which a negative one stands for an
-        absent value, at the distance 1 from all others."""
-        known, matrix = positions >= 0, 1.0 - np.eye(positions.size)
-        matrix[np.ix_(known, known)] = self.matrix(positions[known])
-        return matrix
-
     @property
     def levels(self) -> Float64Array:
         """(L,) float64: all distances that concepts of such a taxonomy can have, ascending. The first is 0.

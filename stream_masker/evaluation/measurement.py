@@ -12,8 +12,8 @@ from multiprocessing import get_context
 from typing import Any, NamedTuple, TypeAlias
 
 from stream_masker.core.batch import Batch, unchanged_records
-from stream_masker.core.linkage import least_class, record_linkage
 from stream_masker.core.mechanisms import MECHANISMS, Mechanism, SemanticNoise, SemanticTransport
+from stream_masker.core.mechanisms.grouped import least_class
 from stream_masker.core.risk.risk import Risk
 from stream_masker.core.statistics.drift import Utility
 from stream_masker.core.statistics.summary import Statistics
@@ -111,9 +111,8 @@ class Measurement:
 
     * ``utility``: the metrics of 2017. ``after``: the statistics of the masks.
     * ``risk``: what an attacker learns. Of mechanisms that mask groups it is estimated, and ``record`` is None.
-    * ``linked``: the expected share of records that are linked (2019: section 3.5). ``anonymity``: the least number of
-      equal masked records.
-    * ``unchanged_records``: the share of records that have values, none of which masking changed.
+    * ``anonymity``: the least number of equal masked records. ``unchanged_records``: the share of records that have
+      values, none of which masking changed.
     * ``promise``: that of the mechanism (``Mechanism.promise``).
     """
 
@@ -121,7 +120,6 @@ class Measurement:
     utility: Utility
     after: Statistics
     risk: Risk
-    linked: float
     anonymity: int
     unchanged_records: float
     promise: float | None
@@ -148,7 +146,7 @@ class Measurement:
             "risk": self.risk.to_dict(),
             "utility": self.utility.to_dict(),
             "mean": dict(self.after.mean),
-            **{name: getattr(self, name) for name in ("linked", "anonymity", "unchanged_records", "promise")},
+            **{name: getattr(self, name) for name in ("anonymity", "unchanged_records", "promise")},
         }
 
 
@@ -204,7 +202,6 @@ def measure(candidate: Candidate, data: DataSet) -> Measurement:
         utility=data.utility(mechanism, masked, after),
         after=after,
         risk=risk,
-        linked=float(record_linkage(data.whole, masked.columns, data.distances).mean()),
         anonymity=least_class(released),
         unchanged_records=float(unchanged_records(data.whole, masked).mean()),
         promise=mechanism.promise,

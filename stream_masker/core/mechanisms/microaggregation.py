@@ -9,8 +9,7 @@ import numpy as np
 
 from stream_masker.core.arrays import Float64Array, Int32Array, Int64Array, UInt64Array, ratio
 from stream_masker.core.batch import Batch, Column, MaskedBatch, presence_patterns
-from stream_masker.core.linkage import least_class
-from stream_masker.core.mechanisms.grouped import GroupMechanism, GroupParameters, GroupValues
+from stream_masker.core.mechanisms.grouped import GroupMechanism, GroupParameters, GroupValues, least_class
 from stream_masker.core.mechanisms.parameters import parameter
 from stream_masker.core.random import ROUNDING_WORD, TIES, Keys, draw_words, uniforms
 from stream_masker.core.statistics.summary import Statistics

@@ -10,8 +10,8 @@ from support.learning import trained
 
 from stream_masker import Ontology
 from stream_masker.core.batch import Batch, Column
-from stream_masker.core.linkage import least_class
 from stream_masker.core.mechanisms import Microaggregation, microaggregation
+from stream_masker.core.mechanisms.grouped import least_class
 from stream_masker.core.random import PositionKeys
 from stream_masker.errors import AnonymityError, ParameterError
 

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple, TypeAlias
 
 from stream_masker.core.batch import Batch, unchanged_records
 from stream_masker.core.mechanisms import MECHANISMS, Mechanism, SemanticNoise, SemanticTransport
-from stream_masker.core.mechanisms.grouped import least_class
 from stream_masker.core.risk.risk import Risk
 from stream_masker.core.statistics.drift import Utility
 from stream_masker.core.statistics.summary import Statistics
@@ -111,8 +110,7 @@ class Measurement:
 
     * ``utility``: the metrics of 2017. ``after``: the statistics of the masks.
     * ``risk``: what an attacker learns. Of mechanisms that mask groups it is estimated, and ``record`` is None.
-    * ``anonymity``: the least number of equal masked records. ``unchanged_records``: the share of records that have
-      values, none of which masking changed.
+    * ``unchanged_records``: the share of records that have values, none of which masking changed.
     * ``promise``: that of the mechanism (``Mechanism.promise``).
     """
 
@@ -120,7 +118,6 @@ class Measurement:
     utility: Utility
     after: Statistics
     risk: Risk
-    anonymity: int
     unchanged_records: float
     promise: float | None
 
@@ -146,7 +143,7 @@ class Measurement:
             "risk": self.risk.to_dict(),
             "utility": self.utility.to_dict(),
             "mean": dict(self.after.mean),
-            **{name: getattr(self, name) for name in ("anonymity", "unchanged_records", "promise")},
+            **{name: getattr(self, name) for name in ("unchanged_records", "promise")},
         }
 
 
@@ -194,15 +191,13 @@ def measure(candidate: Candidate, data: DataSet) -> Measurement:
     """
     mechanism = candidate.build(data)
     masked = data.mask(mechanism)
-    released = Batch(data.whole.size, masked.columns)
-    after = data.statistics_of(released)
+    after = data.statistics_of(Batch(data.whole.size, masked.columns))
     risk = assess_version(mechanism, mechanism.statistics, data.counts, RiskLimits()).risk
     return Measurement(
         candidate=candidate,
         utility=data.utility(mechanism, masked, after),
         after=after,
         risk=risk,
-        anonymity=least_class(released),
         unchanged_records=float(unchanged_records(data.whole, masked).mean()),
         promise=mechanism.promise,
     )

@@ -132,19 +132,6 @@ class GroupValues(NamedTuple):
         return cls(distinct, rows.reshape(-1), distances)
 
 
-def least_class(batch: Batch) -> int:
-    """Return the k of the k-anonymity of a batch: the least number of units whose records have the same scalars.
-
-    Without units, every record counts. Absent values are equal to each other. Arrays are ignored. 0 for an empty batch.
-    """
-    scalars = [column.codes for column in batch.columns if not column.is_array]
-    rows = np.column_stack([np.zeros(batch.size, np.int32), *scalars])
-    which = np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1)
-    units = np.arange(batch.size) if batch.units is None else batch.units
-    counted = np.unique(np.column_stack([which, units]), axis=0)[:, 0]
-    return int(np.bincount(counted).min(initial=batch.size))
-
-
 def tabulated_channel(groups: Sequence[MaskedGroup], j: int, values: Int32Array, size: int) -> Channel:
     """Return the channel of some values of attribute j, ascending, estimated from all records of at least one group.
 

@@ -1,18 +1,11 @@
-"""The k of k-anonymity: the least number of records, or of units, that are equal."""
+"""The k of k-anonymity: the least number of units with the same values."""
 
 from __future__ import annotations
-
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from stream_masker.core.batch import Batch, Column
-from stream_masker.core.mechanisms.grouped import least_class
-
-
-def scalars(*columns):
-    return tuple(Column(np.array(column, np.int32)) for column in columns)
+from stream_masker.core.mechanisms.microaggregation import least_class
 
 
 @pytest.mark.parametrize(
@@ -22,12 +15,11 @@ def scalars(*columns):
         (([1, 1, 2, 2], [1, 2, 3, 3]), 1),
         (([1, 1, 2, 2], [1, 1, 3, 3]), 2),
         (([1, -1, -1, 1], [1, 1, 1, 1]), 2),
-        (([],), 0),
     ],
 )
 def test_records_are_as_anonymous_as_the_rarest_of_them(columns, least):
-    assert least_class(Batch(len(columns[0]), scalars(*columns))) == least
+    assert least_class([np.array(column, np.int32) for column in columns], np.arange(4)) == least
 
 
 def test_the_records_of_one_unit_count_once():
-    assert least_class(replace(Batch(6, scalars([1, 1, 1, 2, 2, 2])), units=np.array([1, 2, 3, 4, 4, 5]))) == 2
+    assert least_class([np.array([1, 1, 1, 2, 2, 2], np.int32)], np.array([1, 2, 3, 4, 4, 5])) == 2

@@ -59,7 +59,6 @@ EQUATIONS = (
     Equation("representative of a group", "the least marginal value", code.group_means, "2013", "3"),
     Equation("hybrid microaggregation", "a value within the group's radius", code.near_values, "2013", "algorithm 1"),
     Equation("semantic rank swapping", "swap with one of the k nearest", code.RankSwapping, "2019", "4 to 11"),
-    Equation("record linkage", "1/m for one of the m nearest records", code.record_linkage, "2019", "section 3.5"),
     Equation("similarity S", "c₁·S′ + c₂·S″", code.ValueGraph.similarities, "2012", "1"),
     Equation("direct similarity S′", "Σₖ √(aᵢₖ·aₖⱼ) / √(d(i)·d(j))", code.ValueGraph.direct, "2012", "2"),
     Equation("transitive similarity S″", "S′ of the merged graph", code.ValueGraph.transitive, "2012", "algorithm 1"),

@@ -26,7 +26,6 @@ from stream_masker import (
 )
 from stream_masker.cli import COMMANDS, EXIT_CODES
 from stream_masker.core.distance import Distance
-from stream_masker.core.linkage import record_linkage
 from stream_masker.core.mechanisms import MECHANISMS
 from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.mechanisms.microaggregation import (
@@ -90,7 +89,6 @@ __all__ = [
     "mdav",
     "near_values",
     "nearest_psd",
-    "record_linkage",
     "semantic_mean",
     "semantic_variance",
     "stay_probability",

@@ -8,6 +8,6 @@
 * ``random``: reproducible random words, derived from a secret and a record's key.
 * ``kernels``: every compiled function.
 
-The modules of this folder hold the types that these packages share, and measures of masked data. In all of them, a
-*law* is a probability distribution.
+The modules of this folder hold the types that these packages share. In all of them, a *law* is a probability
+distribution.
 """

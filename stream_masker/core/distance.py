@@ -63,9 +63,6 @@ class Distance:
         first, second = ([self.taxonomy.position(c)] for c in (c1, c2))
         return float(self.pairs(np.array(first), np.array(second))[0])
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.taxonomy!r})"
-
     def __eq__(self, other: object) -> bool:
         """Return whether both are the same measure on the same taxonomy."""
         return isinstance(other, Distance) and (self.name, self.taxonomy) == (other.name, other.taxonomy)
@@ -103,13 +100,6 @@ class Distance:
     def matrix(self, concepts: ConceptsLike) -> Float64Array:
         """Return (k, k) float64: the distance matrix (2017: equation 15); symmetric, with a zero diagonal."""
         return self.between(concepts, concepts)
-
-    def matrix_with_absent(self, positions: Int32Array) -> Float64Array:
-        """Return (k, k) float64: the distance matrix of different positions, of which a negative one stands for an
-        absent value, at the distance 1 from all others."""
-        known, matrix = positions >= 0, 1.0 - np.eye(positions.size)
-        matrix[np.ix_(known, known)] = self.matrix(positions[known])
-        return matrix
 
     @property
     def levels(self) -> Float64Array:

@@ -473,7 +473,7 @@ def add_weights(given: Situations, classes: Int64Array, sums: Float64Cube) -> No
 @kernel
 def add_likelihoods(
     given: Situations,
-    chances: Float64Cube,
+    cells: Float64Array,
     shares: Float64Array,
     rows: Int64Array,
     classes: Int64Array,
@@ -481,15 +481,23 @@ def add_likelihoods(
 ) -> None:
     """Add to a row of (n, K) the share of each situation times its probability to become each of K ``classes``.
 
-    ``chances``: (S, 3, L) that of a class of weight 1, by its side and distance. ``shares``, ``rows``: (S,) each.
+    ``cells``: (L,) the probability of each cell of either sign. ``shares``, ``rows``: (S,) each.
     """
+    size = cells.size
     for s in range(shares.size):
+        chances = np.zeros((3, size))  # of a class of weight 1, by its side and distance
+        for sign in range(2):
+            reached = np.zeros(size + 1)
+            for i in range(size):
+                reached[given.high[s, sign, i]] += cells[i] * given.up[s, sign, i]
+                reached[given.low[s, sign, i]] += cells[i] * (1.0 - given.up[s, sign, i])
+            chances += shares[s] * given.shares[s, sign] * reached[:size]
         near, beside = given.rows[given.values[s]], given.rows[given.references[s]]
         own, sums = beside[given.classes[s]], to[rows[s]]
         for k in range(classes.size):
             j = classes[k]
             level, side = given.compact[near[j]], int64(EQUAL) if beside[j] == own else int64(beside[j] > own)
-            sums[k] += shares[s] * chances[s, side, level] * (given.totals[j] if level > 0 else 1.0)
+            sums[k] += chances[side, level] * (given.totals[j] if level > 0 else 1.0)
 
 
 @kernel

@@ -12,7 +12,6 @@ from multiprocessing import get_context
 from typing import Any, NamedTuple, TypeAlias
 
 from stream_masker.core.batch import Batch, unchanged_records
-from stream_masker.core.linkage import least_class, record_linkage
 from stream_masker.core.mechanisms import MECHANISMS, Mechanism, SemanticNoise, SemanticTransport
 from stream_masker.core.risk.risk import Risk
 from stream_masker.core.statistics.drift import Utility
@@ -111,8 +110,6 @@ class Measurement:
 
     * ``utility``: the metrics of 2017. ``after``: the statistics of the masks.
     * ``risk``: what an attacker learns. Of mechanisms that mask groups it is estimated, and ``record`` is None.
-    * ``linked``: the expected share of records that are linked (2019: section 3.5). ``anonymity``: the least number of
-      equal masked records.
     * ``unchanged_records``: the share of records that have values, none of which masking changed.
     * ``promise``: that of the mechanism (``Mechanism.promise``).
     """
@@ -121,8 +118,6 @@ class Measurement:
     utility: Utility
     after: Statistics
     risk: Risk
-    linked: float
-    anonymity: int
     unchanged_records: float
     promise: float | None
 
@@ -148,7 +143,7 @@ class Measurement:
             "risk": self.risk.to_dict(),
             "utility": self.utility.to_dict(),
             "mean": dict(self.after.mean),
-            **{name: getattr(self, name) for name in ("linked", "anonymity", "unchanged_records", "promise")},
+            **{name: getattr(self, name) for name in ("unchanged_records", "promise")},
         }
 
 
@@ -196,16 +191,13 @@ def measure(candidate: Candidate, data: DataSet) -> Measurement:
     """
     mechanism = candidate.build(data)
     masked = data.mask(mechanism)
-    released = Batch(data.whole.size, masked.columns)
-    after = data.statistics_of(released)
+    after = data.statistics_of(Batch(data.whole.size, masked.columns))
     risk = assess_version(mechanism, mechanism.statistics, data.counts, RiskLimits()).risk
     return Measurement(
         candidate=candidate,
         utility=data.utility(mechanism, masked, after),
         after=after,
         risk=risk,
-        linked=float(record_linkage(data.whole, masked.columns, data.distances).mean()),
-        anonymity=least_class(released),
         unchanged_records=float(unchanged_records(data.whole, masked).mean()),
         promise=mechanism.promise,
     )

@@ -53,11 +53,6 @@ COLUMNS: Mapping[str, tuple[str, Callable[[Measurement], float | None]]] = {
         "The semantic distance between the means before and after masking",
         lambda m: max((u.mean_distance for u in m.utility.attributes.values()), default=0.0),
     ),
-    "linked": (
-        "The expected share of records that an intruder who knows all originals links to their masked records",
-        lambda m: m.linked,
-    ),
-    "equal records": ("The number of records in the smallest set of equal masked records", lambda m: m.anonymity),
 }
 """The columns of the table: what each means, and its value, None if it is not known. Figures are those of the worst
 attribute or pair."""

@@ -127,7 +127,9 @@ class GroupValues(NamedTuple):
     def of(cls, codes: Int32Array, d: Distance) -> GroupValues:
         """``codes``: (n,) int32 positions; −1 for no value."""
         distinct, rows = np.unique(codes, return_inverse=True)
-        return cls(distinct, rows.reshape(-1), d.matrix_with_absent(distinct))
+        known, distances = distinct >= 0, 1.0 - np.eye(distinct.size)
+        distances[np.ix_(known, known)] = d.matrix(distinct[known])
+        return cls(distinct, rows.reshape(-1), distances)
 
 
 def tabulated_channel(groups: Sequence[MaskedGroup], j: int, values: Int32Array, size: int) -> Channel:

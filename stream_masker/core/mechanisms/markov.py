@@ -17,7 +17,7 @@ import numpy as np
 
 from stream_masker.core.arrays import Float64Array, Float64Matrix, Int32Array, Int64Array, UInt64Matrix, located, ratio
 from stream_masker.core.batch import Batch, MaskedBatch
-from stream_masker.core.distance import Columns, Distance
+from stream_masker.core.distance import Distance
 from stream_masker.core.kernels import Products, draw_products
 from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.mechanisms.noise_law import mask_classes
@@ -225,6 +225,7 @@ class ExponentialDrawer:
         """``epsilon``: ε of one value."""
         self.distance, self.candidates, self.epsilon = distance, candidates, epsilon
         self._positions = np.flatnonzero(candidates.weights).astype(np.int32)
+        self._columns = distance.columns(self._positions)
         self._sums = lru_cache(max(1, CACHE_BYTES // (8 * self._positions.size)))(self._cumulated)
 
     def draw(self, codes: Int32Array, words: UInt64Matrix) -> Int32Array:
@@ -240,8 +241,3 @@ class ExponentialDrawer:
         """Return the sums of the weights of all candidates up to each one."""
         levels = self.distance.level_matrix(np.array([value], np.int32), self._columns)[0]
         return np.cumsum(np.exp(-0.5 * self.epsilon * self.distance.levels)[levels])
-
-    @cached_property
-    def _columns(self) -> Columns:
-        """The candidates, prepared once for the rows of all values."""
-        return self.distance.columns(self._positions)

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from stream_masker.core.arrays import Float64Array, Int32Array, Int64Array, UInt64Array, ratio
-from stream_masker.core.batch import Batch, Column, MaskedBatch, presence_patterns
-from stream_masker.core.linkage import least_class
+from stream_masker.core.batch import Batch, MaskedBatch, presence_patterns
 from stream_masker.core.mechanisms.grouped import GroupMechanism, GroupParameters, GroupValues
 from stream_masker.core.mechanisms.parameters import parameter
 from stream_masker.core.random import ROUNDING_WORD, TIES, Keys, draw_words, uniforms
@@ -74,10 +73,18 @@ class Microaggregation(GroupMechanism):
             for j, value in zip(columns, values, strict=True):
                 near = near_values(value, groups, uniforms(words[j][rows, TIES])) if hybrid else None
                 codes[j][rows] = group_means(value, groups, order) if near is None else near
-            masked = Batch(rows.size, tuple(Column(codes[j][rows]) for j in columns), units=units)
-            if not hybrid and least_class(masked) < k:
+            if not hybrid and least_class([codes[j][rows] for j in columns], units) < k:
                 raise AnonymityError(f"masked records are not {k}-anonymous and are withheld")
         return self._masked(batch, codes)
+
+
+def least_class(columns: Sequence[Int32Array], units: Int64Array) -> int:
+    """Return the k of the k-anonymity of n ≥ 1 records: the least number of units that have the same values.
+
+    ``columns``: (n,) positions of each attribute. ``units``: (n,), that of each record.
+    """
+    which = np.unique(np.column_stack(columns), axis=0, return_inverse=True)[1].reshape(-1)
+    return int(np.bincount(np.unique(np.column_stack([which, units]), axis=0)[:, 0]).min())
 
 
 def _comparable(batch: Batch) -> Iterator[tuple[Int64Array, list[int]]]:

@@ -159,18 +159,8 @@ class MaskRule:
         situations = self.situations(values[which], references)
         some, classes = mask_classes(self.replacer.table, self.replacer.candidates, values)
         rows, shares = np.zeros((values.size, some.size)), weights / np.bincount(which, weights, values.size)[which]
-        add_likelihoods(situations, self._chances(situations), shares, which, some, rows)
+        add_likelihoods(situations, 0.5 * self.law.cells(situations.grid)[0], shares, which, some, rows)
         return Channel(values, rows, classes)
-
-    def _chances(self, given: Situations) -> Float64Cube:
-        """Return (S, 3, L): the probability to become a class of weight 1, by its side and distance."""
-        masses, (size, signs, cells) = 0.5 * self.law.cells(given.grid)[0], given.high.shape
-        of_row, reached = np.arange(size * signs).reshape(size, signs, 1) * (cells + 1), np.zeros(1)
-        for ends, share in ((given.high, given.up), (given.low, 1.0 - given.up)):
-            weights = (masses * share).ravel()
-            reached = reached + np.bincount((of_row + ends).ravel(), weights, size * signs * (cells + 1))
-        levels = reached.reshape(size, signs, 1, cells + 1)[..., :cells]
-        return np.asarray((given.shares * levels).sum(axis=1))
 
     def situations(self, values: Int32Array, references: Int32Array) -> Situations:
         """Return the situations of S values beside their references: (S,) int32 positions, or ``NO_REFERENCE``."""

@@ -65,7 +65,7 @@ class RankSwapping(GroupMechanism):
     * Elements of an array swap by Algorithm 2 also with ``multivariate``, and not within their record.
     * Ranks of swapped values differ by at most k by Algorithm 1 only: a partner can have values nearer than the
       reference. Nor does Algorithm 3 bound re-identification by 1/k (section 3.5): record linkage finds 0.11 to 0.15 of
-      1,012 to 1,172 real discharges for k = 10, and 0.05 to 0.09 for k = 50 (``core.linkage``).
+      1,012 to 1,172 real discharges for k = 10, and 0.05 to 0.09 for k = 50.
     """
 
     name = "rank_swapping"

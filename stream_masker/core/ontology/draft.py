@@ -8,6 +8,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
 from itertools import chain
 
 import numpy as np
@@ -64,27 +65,29 @@ def arrays_of(draft: Draft) -> Arrays:
     Raises OntologyError for no concept, an id that is empty or not a text, a parent that is no concept, or a cycle.
     """
     _add_common_root(draft)
+    if not draft.parents:
+        raise OntologyError("the ontology holds no concept")
     if not all(isinstance(concept, str) for concept in draft.parents):
         raise OntologyError("the id of a concept is not a text")
-    ids = sorted(draft.parents)
-    children, parents = _links(ids, draft.parents)
-    levels = _levels(children, parents, len(ids))
-    order = np.concatenate([np.empty(0, np.int64), *levels])
-    if order.size < len(ids):
-        cycle = (ids[k] for k in _cycle(order, children, parents))
-        raise OntologyError("the is-a links form a cycle", culprits=cycle)
-    position = np.empty(order.size, np.int64)
-    position[order] = np.arange(order.size)
-    depth = np.repeat(np.arange(1, len(levels) + 1, dtype=np.int32), list(map(len, levels)))
-    upward = _compressed(position[children], position[parents], order.size)
-    ids = [ids[k] for k in order.tolist()]
-    labels = [next(iter(draft.names[concept]), "") for concept in ids]
-    rows = [draft.names[concept][1:] for concept in ids]
-    synonyms, counts = list(chain.from_iterable(rows)), np.fromiter(map(len, rows), np.int64, len(rows))
-    owners = np.concatenate((np.arange(len(ids)), np.arange(len(ids)), np.repeat(np.arange(len(ids)), counts)))
-    texts = *encoded_texts(ids), *encoded_texts(labels), *encoded_texts(synonyms), offsets_from_lengths(counts)
-    links = *upward, depth, *_closure(*upward)
-    return Arrays._make((*texts, *links, *text_index([*ids, *labels, *synonyms], owners)))
+    if "" in draft.parents:
+        raise OntologyError("a concept has an empty id")
+    if unknown := sorted(set(chain.from_iterable(draft.parents.values())) - draft.parents.keys()):
+        raise OntologyError("these parents are not concepts", culprits=unknown)
+    position, depth = _ordered(draft.parents)
+    ids, every = list(position), np.arange(len(position))
+    (offsets, parents), (rows, names) = (_flat(each, ids) for each in (draft.parents, draft.names))
+    owners = np.repeat(every, np.diff(offsets))
+    links = np.sort(owners * len(ids) + np.fromiter(map(position.__getitem__, parents), np.int64, owners.size))
+    upward = offsets, (links % len(ids)).astype(np.int32)
+    texts = *encoded_texts(ids), *encoded_texts(names), rows
+    index = text_index([*ids, *names], np.append(every, np.repeat(every, np.diff(rows))))
+    return Arrays._make((*texts, *upward, np.array(depth, np.int32), *_closure(*upward), *index))
+
+
+def _flat(texts: Mapping[str, Sequence[str]], ids: Sequence[str]) -> tuple[Int64Array, list[str]]:
+    """Return the texts of all ids as compressed rows: offsets, (m + 1,), and the texts in order."""
+    rows = list(map(texts.__getitem__, ids))
+    return offsets_from_lengths(np.fromiter(map(len, rows), np.int64, len(rows))), list(chain.from_iterable(rows))
 
 
 def _add_common_root(draft: Draft) -> None:
@@ -100,56 +103,23 @@ def _add_common_root(draft: Draft) -> None:
     draft.add(root, [], [draft.root_label])
 
 
-def _links(ids: Sequence[str], parents: Mapping[str, Sequence[str]]) -> tuple[Int64Array, Int64Array]:
-    """Return the indices of the child and of the parent of each link. ``ids``: ascending."""
-    if not ids:
-        raise OntologyError("the ontology holds no concept")
-    if not all(ids):
-        raise OntologyError("a concept has an empty id")
-    index = {concept: k for k, concept in enumerate(ids)}
-    above = [parents[concept] for concept in ids]
-    if unknown := sorted(set(chain.from_iterable(above)) - index.keys()):
-        raise OntologyError("these parents are not concepts", culprits=unknown)
-    counts = np.fromiter(map(len, above), np.int64, len(ids))
-    linked = np.fromiter(map(index.__getitem__, chain.from_iterable(above)), np.int64, int(counts.sum()))
-    return np.repeat(np.arange(len(ids)), counts), linked
+def _ordered(parents: Mapping[str, Sequence[str]]) -> tuple[dict[str, int], list[int]]:
+    """Order concepts by depth, then by the place of the first parent in this order, then by id.
 
-
-def _levels(children: Int64Array, parents: Int64Array, size: int) -> list[Int64Array]:
-    """Order concepts by depth, then by the place of the first parent in this order, then by index.
-
-    ``children[k]`` is-a ``parents[k]``. Return the concepts of each depth in turn; those in or below a cycle are
-    missing. A concept is as deep as the last of its parents is early (Kahn's algorithm, a level at a time).
+    Return the position of each concept, in order, and the depths in the same order. A concept is one deeper than its
+    deepest parent. Raises OntologyError for a cycle.
     """
-    offsets, below = _compressed(parents, children, size)
-    waiting = np.bincount(children, minlength=size)
-    first = np.full(size, size)
-    level, levels, placed = np.flatnonzero(waiting == 0), [], 0
-    while level.size:
-        levels.append(level)
-        lengths = offsets[level + 1] - offsets[level]
-        reached = below[ranges(offsets[level], lengths)]
-        np.minimum.at(first, reached, np.repeat(np.arange(placed, placed + level.size), lengths))
-        np.subtract.at(waiting, reached, 1)
-        placed += level.size
-        ready = np.unique(reached[waiting[reached] == 0])
-        level = ready[np.argsort(first[ready], kind="stable")]
-    return levels
-
-
-def _cycle(acyclic: Int64Array, children: Int64Array, parents: Int64Array) -> list[int]:
-    """Return the concepts of one cycle, each below the next one."""
-    import networkx as nx
-
-    kept = ~np.isin(children, acyclic) & ~np.isin(parents, acyclic)
-    network = nx.DiGraph(zip(children[kept].tolist(), parents[kept].tolist(), strict=True))
-    return [child for child, _ in nx.find_cycle(network)]
-
-
-def _compressed(rows: Int64Array, columns: Int64Array, size: int) -> tuple[Int64Array, Int32Array]:
-    """Compressed rows of the links (rows[k], columns[k]): offsets (size + 1,), and columns, ascending in each row."""
-    links = np.sort(rows * size + columns)
-    return offsets_from_lengths(np.bincount(rows, minlength=size)), (links % size).astype(np.int32)
+    sorter, position, depths = TopologicalSorter(parents), dict[str, int](), list[int]()
+    try:
+        sorter.prepare()
+    except CycleError as error:
+        raise OntologyError("the is-a links form a cycle", culprits=error.args[1][:0:-1]) from None
+    while ready := sorter.get_ready():
+        level = sorted((min(map(position.__getitem__, parents[concept]), default=0), concept) for concept in ready)
+        position |= {concept: place for place, (_, concept) in enumerate(level, len(position))}
+        depths += [1 + max(depths[-1:], default=0)] * len(level)
+        sorter.done(*ready)
+    return position, depths
 
 
 def _closure(parent_offsets: Int64Array, parents: Int32Array) -> tuple[Int64Array, Int32Array, Int32Array]:

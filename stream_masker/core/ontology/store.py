@@ -24,18 +24,16 @@ from stream_masker.core.arrays import Int32Array, Int64Array, UInt8Array, frozen
 class Arrays(NamedTuple):
     """The arrays of m concepts in position order (``Taxonomy``); each has a file of its name.
 
-    ids, labels, synonyms: texts in UTF-8, each with the offsets of ``Texts``; ``synonym_rows``: the offsets of each
-    concept's synonyms. parents: compressed rows of positions. ancestors, paths: ``Closure``. checksums, owners:
+    ids, names: what ``encoded_texts`` returns; ``name_rows``: the offsets of each concept's names,
+    the label first. parents: compressed rows of positions. ancestors, paths: ``Closure``. checksums, owners:
     ``text_index``.
     """
 
     ids: UInt8Array
     id_offsets: Int64Array
-    labels: UInt8Array
-    label_offsets: Int64Array
-    synonyms: UInt8Array
-    synonym_offsets: Int64Array
-    synonym_rows: Int64Array
+    names: UInt8Array
+    name_offsets: Int64Array
+    name_rows: Int64Array
     parent_offsets: Int64Array
     parents: Int32Array
     depth: Int32Array
@@ -48,20 +46,20 @@ class Arrays(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """n texts, decoded on access: text k is the UTF-8 ``utf8[offsets[k]:offsets[k + 1]]``.
+    """n texts, decoded on access: text k is the UTF-8 ``utf8[starts[k]:ends[k]]``.
 
-    utf8: (b,) uint8; offsets: (n + 1,) int64.
+    utf8: (b,) uint8; starts, ends: (n,) int64.
     """
 
     utf8: UInt8Array
-    offsets: Int64Array
+    starts: Int64Array
+    ends: Int64Array
 
     def __len__(self) -> int:
-        return self.offsets.size - 1
+        return self.starts.size
 
     def __getitem__(self, index: SupportsIndex) -> str:
-        k = range(len(self))[index]
-        return str(self.utf8.data[self.offsets[k] : self.offsets[k + 1]], "utf-8", "surrogatepass")
+        return str(self.utf8.data[self.starts[index] : self.ends[index]], "utf-8", "surrogatepass")
 
     def __iter__(self) -> Iterator[str]:
         return map(self.__getitem__, range(len(self)))
@@ -71,7 +69,7 @@ Sequence.register(Texts)
 
 
 def encoded_texts(texts: Sequence[str]) -> tuple[UInt8Array, Int64Array]:
-    """Return the arrays of ``Texts``."""
+    """Return n texts in UTF-8, one after the other, and (n + 1,) int64 their offsets."""
     parts = list(map(_encoded, texts))
     offsets = offsets_from_lengths(np.fromiter(map(len, parts), np.int64, len(parts)))
     return np.frombuffer(b"".join(parts), np.uint8), offsets

@@ -1,18 +1,24 @@
-"""The taxonomy τ of a semantic domain (2017: definitions 1 and 2): a rooted DAG of is-a links, as arrays."""
+"""Taxonomies τ of semantic domains (2017: definitions 1 and 2), as arrays, and the ontologies they are taken from."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, Final, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stream_masker.core.arrays import BoolArray, Int32Array, Int64Array, frozen_array, ranges
-from stream_masker.core.ontology.store import Arrays, Texts, owners_of
+from stream_masker.core.ontology.draft import Draft, arrays_of, reading
+from stream_masker.core.ontology.formats import find_source
+from stream_masker.core.ontology.store import Arrays, Texts, owners_of, stored
 from stream_masker.errors import ParameterError, UnknownConceptError
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 NO_POSITION: Final = -1
 """The position of what does not exist."""
@@ -38,7 +44,7 @@ class Closure(NamedTuple):
 
 
 class Taxonomy:
-    """τ(D(A)): m concepts under one root. Immutable.
+    """τ(D(A)): m concepts under one root, a DAG of is-a links. Immutable.
 
     Concepts have positions 0 … m-1. The root is 0. Positions are ordered by depth, then by the position of the first
     parent, then by id. So the position of a parent is less than those of its children, and in a tree the descendants of
@@ -53,8 +59,10 @@ class Taxonomy:
     def __init__(self, arrays: Arrays) -> None:
         """Nothing is checked: use ``Ontology.taxonomy`` to create a taxonomy."""
         self._arrays = own = Arrays._make(frozen_array(array) for array in arrays)
-        self.ids, self.labels = Texts(own.ids, own.id_offsets), Texts(own.labels, own.label_offsets)
-        self._synonyms = Texts(own.synonyms, own.synonym_offsets)
+        self.ids = Texts(own.ids, own.id_offsets[:-1], own.id_offsets[1:])
+        self._names = Texts(own.names, own.name_offsets[:-1], own.name_offsets[1:])
+        first, end = own.name_rows[:-1], own.name_rows[1:]
+        self.labels = Texts(own.names, own.name_offsets[first], own.name_offsets[np.minimum(first + 1, end)])
         self.parent_offsets, self.parents, self.depth = own.parent_offsets, own.parents, own.depth
         self.closure = Closure(own.closure_offsets, own.ancestors, own.paths)
         self._positions: dict[str, int] = {}
@@ -99,7 +107,7 @@ class Taxonomy:
     def fingerprint(self) -> str:
         """A hash of links and ids, as 32 hexadecimal digits. Labels are not part of it."""
         digest = hashlib.blake2b(digest_size=16)
-        for array in (self.parent_offsets, self.parents, self.ids.offsets, self.ids.utf8):
+        for array in (self.parent_offsets, self.parents, self._arrays.id_offsets, self._arrays.ids):
             digest.update(array.data)
         return digest.hexdigest()
 
@@ -152,8 +160,11 @@ class Taxonomy:
     def named(self, name: str) -> list[int]:
         """Return the positions of the concepts that have a label or a synonym, regardless of case."""
         folded = name.strip().casefold()
-        names = ((c, (self.labels[c], *self.synonyms_of(self.ids[c]))) for c in self.spelled(name))
-        return [c for c, own in names if folded and folded in map(str.casefold, own)]
+        return [c for c in self.spelled(name) if folded and folded in map(str.casefold, self._names_of(c))]
+
+    def _names_of(self, position: int) -> tuple[str, ...]:
+        start, end = self._arrays.name_rows[position : position + 2]
+        return tuple(map(self._names.__getitem__, range(start, end)))
 
     def decode(self, positions: Iterable[int] | NDArray[np.integer]) -> list[str]:
         """Return the concept ids at the given positions."""
@@ -165,9 +176,7 @@ class Taxonomy:
 
     def synonyms_of(self, concept: str) -> tuple[str, ...]:
         """Return the synonyms of a concept. Raises UnknownConceptError."""
-        c = self.position(concept)
-        start, end = self._arrays.synonym_rows[c : c + 2]
-        return tuple(map(self._synonyms.__getitem__, range(start, end)))
+        return self._names_of(self.position(concept))[1:]
 
     def depth_of(self, concept: str) -> int:
         """Return the number of nodes on the longest path from the root to a concept; that of the root is 1."""
@@ -217,3 +226,104 @@ class Taxonomy:
         table = self.closure
         row = slice(table.offsets[position], table.offsets[position + 1])
         return dict(zip(table.ancestors[row].tolist(), table.paths[row].tolist(), strict=True))
+
+
+class Ontology(Taxonomy):
+    """The taxonomy of all concepts of a source, with their labels and synonyms. A concept may have several parents.
+
+    Create one with ``load``, ``from_edges`` or ``from_networkx``.
+    """
+
+    def __init__(self, arrays: Arrays) -> None:
+        super().__init__(arrays)
+        self._taxonomies: dict[str, Taxonomy] = {self.root: self}
+
+    @classmethod
+    def load(cls, source: str | Path) -> Ontology:
+        """Load an ontology by name (``icd10cm``), from a file or from a folder.
+
+        Supported files: edge lists (``.csv``, ``.tsv``), OBO (``.obo``), OBO Graphs and FHIR CodeSystem
+        (``.json``), ClaML (``.xml``, ``.claml``) and OWL in RDF/XML (``.owl``), each also gzipped; and SNOMED CT RF2
+        releases, given as a folder or a ``.zip``. A source is parsed once: the result is kept as arrays in the cache
+        folder, from where later calls map them.
+
+        Raises OntologyError, whose message says where the problem is and names the concepts or files.
+        """
+        with reading(source):
+            key, parse = find_source(source)
+            return cls(stored(key, lambda: arrays_of(parse())))
+
+    @classmethod
+    def from_edges(
+        cls,
+        edges: Iterable[tuple[str, str]],
+        labels: Mapping[str, str] | None = None,
+        synonyms: Mapping[str, Sequence[str]] | None = None,
+    ) -> Ontology:
+        """Build an ontology from (child, parent) links. The concept without a parent is the root.
+
+        A root is added above several of them, as by ``load``. ``labels``, ``synonyms``: by concept id. Raises
+        ParameterError for a link that is not a pair of texts, and OntologyError for no link or a cycle.
+        """
+        draft = Draft()
+        for index, link in enumerate(edges):
+            match link:
+                case (str(child), str(parent)):
+                    draft.add(parent)
+                    draft.add(child, [parent])
+                case _:
+                    raise ParameterError(f"edges[{index}]={link!r} is not allowed: use (child, parent), both texts")
+        for concept in draft.parents:
+            draft.add(concept, [], [(labels or {}).get(concept, ""), *(synonyms or {}).get(concept, ())])
+        return cls(arrays_of(draft))
+
+    @classmethod
+    def from_networkx(cls, network: nx.DiGraph[str]) -> Ontology:
+        """Build an ontology from a directed graph with child → parent edges, and node attributes ``label`` and
+        ``synonyms``, if there are any. Raises OntologyError like ``from_edges``."""
+        draft = Draft()
+        for concept, facts in network.nodes.items():
+            names = [facts.get("label", ""), *facts.get("synonyms", ())]
+            draft.add(concept, network.successors(concept), names)
+        return cls(arrays_of(draft))
+
+    def to_networkx(self) -> nx.DiGraph[str]:
+        """Return the hierarchy as ``from_networkx`` reads it."""
+        import networkx as nx
+
+        network: nx.DiGraph[str] = nx.DiGraph()
+        for concept, label in zip(self.ids, self.labels, strict=True):
+            network.add_node(concept, label=label, synonyms=self.synonyms_of(concept))
+        network.add_edges_from((concept, parent) for concept in self.ids for parent in self.parents_of(concept))
+        return network
+
+    def taxonomy(self, domain: Iterable[str] | None = None, *, root: str | None = None) -> Taxonomy:
+        """Return τ: a concept and all its descendants.
+
+        The concept is ``root``, or the least common subsumer of the concepts in ``domain`` (2017: equation 10), or the
+        root of the ontology if neither is given. Depths count from the root of the taxonomy. Raises ParameterError if
+        both are given or the domain is empty, and UnknownConceptError for a concept that the ontology does not contain.
+        """
+        if root is not None and domain is not None:
+            raise ParameterError("give root or domain, not both")
+        if domain is not None:
+            concepts = self.decode(self.encode(domain))
+            if not concepts:
+                raise ParameterError("domain is empty: use at least one concept id")
+            root = self.lcs(*concepts)
+        root = self.root if root is None else root
+        if root not in self:
+            few = f"one of {len(self):,} ids, such as {self.ids[-1]!r}"
+            raise UnknownConceptError(f"root={root!r} is not a concept of the ontology: use {few}")
+        if root not in self._taxonomies:
+            self._taxonomies[root] = self._below(root)
+        return self._taxonomies[root]
+
+    def _below(self, root: str) -> Ontology:
+        """Return a concept and its descendants, with the links between them."""
+        positions = np.flatnonzero(self.below(self.encode([root])))
+        draft, inside = Draft(), set(concepts := self.decode(positions))
+        for concept in concepts:
+            parents = [parent for parent in self.parents_of(concept) if parent in inside]
+            draft.add(concept, parents, [self.label(concept), *self.synonyms_of(concept)])
+        return type(self)(arrays_of(draft))

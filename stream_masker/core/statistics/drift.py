@@ -30,14 +30,11 @@ import numpy as np
 from stream_masker.core.arrays import Float64Array
 from stream_masker.core.batch import Distortion
 from stream_masker.core.distance import Distance
-from stream_masker.core.statistics.counts import Counts, SparseCounts
+from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.summary import Statistics
-from stream_masker.core.statistics.windows import Moved, Windows, correlation_null
+from stream_masker.core.statistics.windows import Band, Moved, Windows, correlation_band
 
 Verdict: TypeAlias = Literal["none", "watch", "act"]
-Band: TypeAlias = tuple[float, float, float]
-"""The usual, the rare and the greatest size of a figure without drift (``Figure``)."""
-
 VERDICTS: tuple[Verdict, ...] = ("none", "watch", "act")
 """All verdicts, from the least serious one on."""
 
@@ -49,12 +46,6 @@ ACT_BEYOND_BAND = 0.05
 
 FALSE_ALARMS = 0.05
 """The largest share of versions without drift of which any figure is beyond its band."""
-
-ATTRIBUTE_FIGURES = (
-    *("psi_blocks", "divergence_blocks", "psi_codes", "divergence_codes"),
-    *("energy", "novel", "mean", "variance"),
-)
-"""The figures of an attribute."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +72,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class AttributeDrift:
-    """The drift of one attribute: its figures by name (``ATTRIBUTE_FIGURES``).
+    """The drift of one attribute: its figures by name.
 
     * ``psi_blocks``, ``psi_codes``: the population stability index Σ (q − p)·ln(q / p) of blocks and of codes.
     * ``divergence_blocks``, ``divergence_codes``: the Jensen–Shannon divergence, base 2 (Lin 1991: equation 4.1).
@@ -163,18 +154,18 @@ def drift_between(
     """
     changes = now.correlation_change(before)
     names, found = now.attributes, {} if counts is None else counts.pairs
-    judged = comparisons * (len(names) * (2 if are_masks else len(ATTRIBUTE_FIGURES)) + len(found))
-    level = 1.0 - FALSE_ALARMS / max(1, judged)
     windows = [Windows(name, before, now, d) for name, d in zip(names, distances, strict=True)]
+    measured = [dict(each.moments() if are_masks else chain(each.shares(shown), each.moments())) for each in windows]
+    level = 1.0 - FALSE_ALARMS / max(1, comparisons * (sum(map(len, measured)) + len(found)))
     attributes, pairs = {}, {}
-    for each in windows:
-        figures = {}
-        for kind, sizes in each.moments() if are_masks else chain(each.shares(shown), each.moments()):
-            acts = None if are_masks else ACT.get(kind, math.inf)
-            figures[kind] = Figure.of(float(sizes[0]), band(sizes[1:], level), acts)
-        attributes[each.name] = AttributeDrift(figures, () if are_masks else tuple(each.moved(shown)))
+    for each, figures in zip(windows, measured, strict=True):
+        judged = {
+            kind: Figure.of(float(sizes[0]), band(sizes[1:], level), None if are_masks else ACT.get(kind, math.inf))
+            for kind, sizes in figures.items()
+        }
+        attributes[each.name] = AttributeDrift(judged, () if are_masks else tuple(each.moved(shown)))
     for (i, j), pair in found.items():
-        own = correlation_band(pair, (windows[i], windows[j]), now.records, level)
+        own = correlation_band(pair, windows[i], windows[j], level)
         pairs[names[i], names[j]] = Figure.of(float(changes[i, j]), own)
     return Drift(now.version, before.version, attributes, pairs)
 
@@ -191,22 +182,6 @@ def band(draws: Float64Array, level: float) -> Band:
         part = (deviation / mean) ** 2 / 9.0
         root = 1.0 - part + NormalDist().inv_cdf(level) * math.sqrt(part)
         limit = max(limit, mean * max(0.0, root) ** 3)
-    return usual, rare, limit
-
-
-def correlation_band(pair: SparseCounts, windows: tuple[Windows, Windows], records: int, level: float) -> Band:
-    """Return the null band of |ΔsdCor|; 1 where no row has both attributes.
-
-    The elements of an array are not independent, so the band is that of the number of records.
-
-    ``pair``: the counts of the newer window, which has this number of ``records``.
-    """
-    if not pair.rows:
-        return 1.0, 1.0, 1.0
-    a, b = windows
-    share = min(1.0, pair.rows / max(1, records))
-    bias, deviation = correlation_null(pair, a.d, b.d, *(max(1.0, share * size) for size in a.records))
-    usual, rare, limit = (bias + NormalDist().inv_cdf(0.5 + p / 2) * deviation for p in (0.95, 0.99, level))
     return usual, rare, limit
 
 

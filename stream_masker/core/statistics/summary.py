@@ -106,10 +106,6 @@ READERS: Mapping[str, Callable[[Any], Any]] = {
 """What reads the value that a field has for an attribute."""
 
 
-MAX_BYTES = 1 << 28
-"""The maximum size of an array: a small text could stand for one that fills the memory."""
-
-
 def pack_array(array: NDArray[Any]) -> str:
     """Return the text of an array's numbers, in order; the reader must know shape and type."""
     return base64.b64encode(zlib.compress(array.astype(array.dtype.newbyteorder("<")).tobytes())).decode("ascii")
@@ -118,16 +114,13 @@ def pack_array(array: NDArray[Any]) -> str:
 def unpack_array(text: object, dtype: type[np.generic], size: int | None = None) -> NDArray[Any]:
     """Unpack what ``pack_array`` returns: (size,) numbers, or any number if ``size`` is None.
 
-    Raises StatisticsError unless the text is a packed array of that type and size, of at most ``MAX_BYTES``.
+    Raises StatisticsError unless the text is a packed array of that type and size.
     """
-    unpacked = zlib.decompressobj()
     try:
-        data = unpacked.decompress(base64.b64decode(str(text), validate=True), MAX_BYTES)
+        data = zlib.decompress(base64.b64decode(str(text), validate=True))
         array = np.frombuffer(data, np.dtype(dtype).newbyteorder("<")).astype(dtype)
     except (ValueError, zlib.error):
         raise StatisticsError("a packed array of the model cannot be decoded") from None
-    if not unpacked.eof:
-        raise StatisticsError("a packed array of the model is damaged, or too large")
     if size is not None and array.size != size:
         raise StatisticsError("a packed array of the model has an unexpected size")
     return array

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from statistics import NormalDist
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -32,6 +33,9 @@ ROWS_AT_ONCE = 1_024
 MOST_VALUES = 1_000
 """The number of frequent values by which the deviation of sdCor is estimated."""
 
+
+Band: TypeAlias = tuple[float, float, float]
+"""The usual, the rare and the greatest size of a figure without drift (``drift.Figure``)."""
 
 Measured: TypeAlias = tuple[str, Float64Array]
 """The name of a figure, and (1 + draws,) what it is for two windows, and for random divisions of their values."""
@@ -171,20 +175,23 @@ def energy_distance(counts: Int64Array, d: Distance, positions: Int32Array) -> F
     return np.asarray(abs(energy))
 
 
-def correlation_null(
-    pair: SparseCounts, d_a: Distance, d_b: Distance, before: float, now: float
-) -> tuple[float, float]:
-    """Return the size of the bias and the deviation of the difference of sdCor between two samples of one law.
+def correlation_band(pair: SparseCounts, one: Windows, other: Windows, level: float) -> Band:
+    """Return the null band of |ΔsdCor| of two attributes; its limit is exceeded with the probability 1 − ``level``.
 
-    ``pair``: the counts of pairs, whose law it is. ``before``, ``now``: the sizes of the samples. The deviation is that
-    of the influence function, the limit of resampling. V-statistics of small samples are too large by the terms of each
-    row with itself (Székely, Rizzo and Bakirov 2007), which is the bias.
+    It is 1 where no row has both attributes. The deviation is that of the influence function, the limit of resampling.
+    V-statistics of small samples are too large by the terms of each row with itself (Székely, Rizzo and Bakirov 2007),
+    which is the bias. The elements of an array are not independent, so the sizes are those of the numbers of records.
+
+    ``pair``: the counts of pairs in the newer window.
     """
-    size_b = len(d_b.taxonomy)
+    if not pair.rows:
+        return 1.0, 1.0, 1.0
+    d_a, d_b, size_b = one.d, other.d, len(other.d.taxonomy)
+    before, now = (max(1.0, min(1.0, pair.rows / max(1, one.records[1])) * size) for size in one.records)
     frequent = [side.keys[np.argsort(-side.counts, kind="stable")[:MOST_VALUES]] for side in marginals(pair, size_b)]
     pair = pair.select(np.logical_and(*map(np.isin, np.divmod(pair.keys, size_b), frequent)))
     if not pair.keys.size:
-        return 0.0, 0.0
+        return 0.0, 0.0, 0.0
     sides = [Marginal.of(side, d) for side, d in zip(marginals(pair, size_b), (d_a, d_b), strict=True)]
     first, second = map(np.searchsorted, [side.positions for side in sides], np.divmod(pair.keys, size_b))
     a, b = (side.centred() for side in sides)
@@ -195,11 +202,13 @@ def correlation_null(
     own_a, own_b = a.diagonal()[first], b.diagonal()[second]
     moments, terms = products @ weights, np.stack([own_a * own_b, own_a**2, own_b**2]) @ weights
     if moments.min() <= 0.0:
-        return 0.0, 0.0
+        return 0.0, 0.0, 0.0
     law = np.maximum(moments - terms / now, 1e-3 * moments)
     influence = _correlation(moments) * ((1.0, -0.5, -0.5) / moments @ products)
     deviation = math.sqrt(float(weights @ influence**2) * (1.0 / before + 1.0 / now))
-    return abs(_correlation(law + terms / before) - _correlation(law + terms / now)), deviation
+    bias = abs(_correlation(law + terms / before) - _correlation(law + terms / now))
+    usual, rare, limit = (bias + NormalDist().inv_cdf(0.5 + p / 2) * deviation for p in (0.95, 0.99, level))
+    return usual, rare, limit
 
 
 def _correlation(moments: Float64Array) -> float:

@@ -19,7 +19,7 @@ from stream_masker.core.mechanisms.transport import model
 from stream_masker.core.mechanisms.transport.model import EVERY
 from stream_masker.core.ontology import Ontology
 from stream_masker.core.random import PositionKeys
-from stream_masker.core.risk.sensitive import limited_groups
+from stream_masker.core.risk.risk import limited_groups
 from stream_masker.core.statistics import compute_statistics, count_batch
 from stream_masker.errors import ParameterError, StatisticsError
 

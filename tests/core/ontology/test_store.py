@@ -8,7 +8,7 @@ import pytest
 from support.data import SMALL, load
 
 from stream_masker import ConceptMap, Ontology
-from stream_masker.core.ontology import ontology
+from stream_masker.core.ontology import taxonomy
 
 SOURCES = {"small.obo": SMALL["hp.obo"], "tree.csv": "concept,parent,label\nr,,Root\na,r,Alpha\nb,a,\n"}
 
@@ -24,8 +24,8 @@ def own_cache(tmp_path, monkeypatch):
 def reads(monkeypatch):
     """The files that were opened to be parsed, by the number of their links that were checked."""
     parsed = []
-    original = ontology.arrays_of
-    monkeypatch.setattr(ontology, "arrays_of", lambda draft: (parsed.append(draft), original(draft))[1])
+    original = taxonomy.arrays_of
+    monkeypatch.setattr(taxonomy, "arrays_of", lambda draft: (parsed.append(draft), original(draft))[1])
     return parsed
 
 

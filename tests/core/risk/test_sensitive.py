@@ -6,7 +6,7 @@ import pytest
 from support.data import icd9cm
 
 from stream_masker.core.ontology import Ontology
-from stream_masker.core.risk.sensitive import SENSITIVE_LISTS, limited_groups, present_groups
+from stream_masker.core.risk.risk import SENSITIVE_LISTS, limited_groups, present_groups
 from stream_masker.errors import ParameterError
 
 SMALL = Ontology.from_edges([("a", "all"), ("b", "all"), ("a1", "a"), ("a2", "a"), ("ab", "a"), ("ab", "b")]).taxonomy()

@@ -19,7 +19,6 @@ from prometheus_client import CollectorRegistry, generate_latest
 from results import Masked, Outcome, result_of
 
 from stream_masker.core.batch import Distortion
-from stream_masker.core.statistics.drift import ATTRIBUTE_FIGURES
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.pipeline.records import Rejected
 from stream_masker.pipeline.seal import RefusalCause
@@ -75,6 +74,7 @@ def test_a_scrape_reads_the_version_and_the_state_of_the_process() -> None:
     assert "stream_masker_ready 1.0" in generate_latest(registry).decode()
 
 
+FIGURES = ("psi_blocks", "divergence_blocks", "psi_codes", "divergence_codes", "energy", "novel", "mean", "variance")
 LABEL_VALUES = {
     "attribute": {*ATTRIBUTES, ", ".join(ATTRIBUTES)},
     "first": {*ATTRIBUTES},
@@ -90,7 +90,7 @@ LABEL_VALUES = {
     "concept": {*CONCEPTS},
     "label": {LABEL, ""},
     "level": {"blocks", "codes"},
-    "figure": {*ATTRIBUTE_FIGURES, "correlation"},
+    "figure": {*FIGURES, "correlation"},
 }
 """All values that a label can have, for the attributes, partitions and concepts of ``exercised_metrics``."""
 

@@ -21,8 +21,7 @@ from stream_masker.core.mechanisms.transport.model import EVERY, FORMAT, HIDDEN,
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random import Keys, WordLayout, draw_words
 from stream_masker.core.risk.law import Channel, OutputClasses, Tuples
-from stream_masker.core.risk.risk import Risk, disclosure
-from stream_masker.core.risk.sensitive import limited_groups
+from stream_masker.core.risk.risk import Risk, disclosure, limited_groups
 from stream_masker.core.statistics.counts import MAX_PATTERN_ATTRIBUTES, Counts, SparseCounts, combine, sum_by_key
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.errors import ParameterError, StatisticsError

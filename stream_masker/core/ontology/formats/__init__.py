@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import BinaryIO, Final, cast
 
 from stream_masker.core.ontology.draft import Draft
-from stream_masker.core.ontology.formats.claml import read_claml
-from stream_masker.core.ontology.formats.json import read_json
+from stream_masker.core.ontology.formats.documents import read_claml, read_json
 from stream_masker.core.ontology.formats.packages import OWL, read_icd10cm, read_obo
 from stream_masker.core.ontology.formats.tables import File, find_snapshots, read_edges, read_release
 from stream_masker.errors import OntologyError

@@ -1,15 +1,22 @@
-"""ClaML (EN 14463): classifications such as ICD-10 of the WHO, ICD-10-GM and OPS."""
+"""Documents in XML and JSON: ClaML (EN 14463), code systems of FHIR, and OBO Graphs."""
 
 from __future__ import annotations
 
+import codecs
+import io
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import product
-from typing import BinaryIO, Final
+from typing import Any, BinaryIO, Final, TypeAlias
 from xml.etree.ElementTree import Element, ParseError, XMLParser, parse
 
+import orjson
+
 from stream_masker.core.ontology.draft import Draft
+from stream_masker.core.ontology.formats.packages import GRAPH, read_obo
 from stream_masker.errors import OntologyError
+
+Resource: TypeAlias = Mapping[str, Any]
 
 NAME_KINDS: Final = ("preferred", "inclusion", "preferredLong")
 """The rubrics with names: the label first."""
@@ -22,7 +29,8 @@ _CATEGORY: Final = re.compile(r"[A-Z]\d\d")
 
 
 def read_claml(file: BinaryIO) -> Draft:
-    """Read the classes with their superclasses, and the codes that modifiers make of them.
+    """Read a classification such as ICD-10 of the WHO, ICD-10-GM or OPS: the classes with their superclasses, and the
+    codes that modifiers make of them.
 
     * A class without a superclass is below the classes that name it as their subclass.
     * Label: the preferred rubric; synonyms: the long preferred one and inclusions.
@@ -115,3 +123,49 @@ def _required(element: Element, name: str) -> str:
     if not value:
         raise OntologyError(f"the document is not valid ClaML: {element.tag} needs {name}")
     return value
+
+
+def read_json(file: BinaryIO) -> Draft:
+    """Read a CodeSystem of FHIR, or an OBO Graph. Raises OntologyError."""
+    content = file.read().removeprefix(codecs.BOM_UTF8)
+    try:
+        document = orjson.loads(content)
+    except orjson.JSONDecodeError as error:
+        raise OntologyError(f"line {error.lineno} is not valid JSON: {error.msg}") from None
+    if isinstance(document, dict) and document.get("resourceType") == "CodeSystem":
+        return _code_system(document)
+    if isinstance(document, dict) and document.get("graphs") and isinstance(document["graphs"], list):
+        return read_obo(io.BytesIO(content), GRAPH)
+    raise OntologyError("the JSON is no OBO Graph, and no CodeSystem of FHIR")
+
+
+def _code_system(resource: Resource) -> Draft:
+    """Read the concepts of a CodeSystem.
+
+    The hierarchy is that of nested concepts and of the properties ``parent``, ``subsumedBy`` and ``child``. ``display``
+    is the label, designations are synonyms. Several concepts without a parent get a common root, named like the
+    resource.
+    """
+    name = str(resource.get("name") or resource.get("id") or "CodeSystem")
+    draft = Draft(name, str(resource.get("title", "")))
+    try:
+        _add_concepts(draft, resource.get("concept", ()), [])
+    except (AttributeError, KeyError, TypeError) as error:
+        raise OntologyError(f"the CodeSystem is not valid FHIR: {type(error).__name__}: {error}") from None
+    if not draft.parents:
+        raise OntologyError("the CodeSystem lists no concepts: use a complete one")
+    return draft
+
+
+def _add_concepts(draft: Draft, concepts: Iterable[Resource], parents: list[str]) -> None:
+    """Add concepts and what is nested in them. The nesting of JSON is limited when it is read, so recursion is too."""
+    for concept in concepts:
+        code, designations = concept["code"], concept.get("designation", ())
+        draft.add(code, parents, [concept.get("display", ""), *(one["value"] for one in designations)])
+        for item in concept.get("property", ()):
+            match item:
+                case {"code": "parent" | "subsumedBy", "valueCode": parent}:
+                    draft.add(code, [parent])
+                case {"code": "child", "valueCode": child}:
+                    draft.add(child, [code])
+        _add_concepts(draft, concept.get("concept", ()), [code])

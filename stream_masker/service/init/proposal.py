@@ -15,7 +15,6 @@ from stream_masker.errors import ConfigurationError, ServiceError, StatisticsErr
 from stream_masker.pipeline.fhir import PATIENT_KEY
 from stream_masker.pipeline.paths import alternatives
 from stream_masker.pipeline.reasons import Reason, RejectionCause
-from stream_masker.pipeline.style import most_used
 from stream_masker.service.configuration import parse_configuration
 from stream_masker.service.configuration.paths import POSITION
 from stream_masker.service.files import FileEvent
@@ -47,7 +46,7 @@ def proposed_configuration(name: str, ontologies: Mapping[str, str], *, size: in
     coded = {number for code in codes for number in code.field.events}
     marks = sorted({mark for code in codes for mark in code.marks}) if sample.kind == "csv" else []
     csv = {"encoding": sample.encoding, "null_values": ["", *marks] if marks else []}
-    attributes, reasons = _attributes(codes, concepts, is_fhir=is_fhir)
+    attributes, reasons = _attributes(codes, is_fhir=is_fhir)
     ids, noise_key, reasons["noise_key"] = _identity([found[path] for path in others], coded, is_fhir=is_fhir)
     data: dict[str, Any] = {
         **({"records": "fhir"} if is_fhir else {}),
@@ -98,9 +97,7 @@ def _reasons(codings: Sequence[Coding]) -> dict[str, str]:
     return reasons
 
 
-def _attributes(
-    codes: Iterable[Coding], concepts: Mapping[str, ConceptMap], *, is_fhir: bool
-) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
+def _attributes(codes: Iterable[Coding], *, is_fhir: bool) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
     """Return the attributes, and the reasons for them. The codes of FHIR that share an ontology are one attribute."""
     attributes, reasons = dict[str, dict[str, Any]](), dict[str, str]()
     names = dict[str, str]()
@@ -110,9 +107,8 @@ def _attributes(
             attributes[names[ontology]]["path"] += f" | {path}"
             continue
         name = names[ontology] = _attribute_name(code.field, attributes)
-        attributes[name] = {"path": path, "ontology": ontology, **({"missing": "keep"} if is_fhir else {})}
-        if (style := most_used(concepts[ontology], code.field.values)) != "id":
-            attributes[name]["style"] = style
+        policies = {} if code.style == "id" else {"style": code.style}
+        attributes[name] = {"path": path, "ontology": ontology, **policies, **({"missing": "keep"} if is_fhir else {})}
         reasons[name] = code.why
     return attributes, reasons
 

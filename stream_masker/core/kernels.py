@@ -617,22 +617,23 @@ def draw_given(
     root_new: Int64Array,
     values: Int32Array,
     words: UInt64Array,
-    offsets: Int64Array,
+    lengths: Int64Array,
 ) -> Int32Array:
     """Return (m,) int32: the masks of values that are drawn given the value of their record's root, and its mask.
 
-    * ``root``, ``root_new``: (n,) indices of n records. ``values``, ``words``: (m,) those of record i are offsets[i] …
-      offsets[i + 1] − 1. If all values of a record differ, so do their masks, as far as the law allows. A repeated mask
-      is drawn again from its block or, if nothing else of the block is left, one level up.
+    * ``root``, ``root_new``: (n,) indices of n records. ``lengths``: (n,) their numbers of values.
+    * ``values``, ``words``: (m,), record by record. If all values of a record differ, so do their masks, as far as the
+      law allows. A repeated mask is drawn again from its block or, if nothing else of the block is left, one level up.
     """
     (levels, size), top, result = tree.lines.shape, tree.first.size - 1, np.empty(values.size, np.int32)
     weights, seen, taken = np.zeros(top + 1, np.float32), np.full(size, -1), np.full(size, -1)
-    nodes, ones = np.arange(top + 1), np.ones(top + 1, np.float32)
+    nodes, ones, stop = np.arange(top + 1), np.ones(top + 1, np.float32), 0
     for i in range(root.size):
         p, q, unlike = tree.laws[0, root[i]], tree.laws[1, root_new[i]], True
-        for k in range(offsets[i], offsets[i + 1]):
+        start, stop = stop, stop + lengths[i]
+        for k in range(start, stop):
             unlike, seen[values[k]] = unlike and seen[values[k]] != i, i
-        for k in range(offsets[i], offsets[i + 1]):
+        for k in range(start, stop):
             word, x, node, level = words[k], int64(values[k]), top, levels - 1
             is_redrawn = uniform(mixed_word(word ^ REDRAWN)) < tree.redraw_chance[root_new[i]]
             place, together = uniform(word), p[x] > 0.0 and not is_redrawn

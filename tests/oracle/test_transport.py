@@ -225,7 +225,7 @@ def test_elements_are_masked_by_the_literal_law(lists):
         drawn = mechanism.mask_batch(batch, PositionKeys(b"secret %d of many bytes" % k, "t", 0, np.arange(batch.size)))
         np.add.at(found, (batch.columns[1].codes, drawn.columns[1].codes), 1.0)
     wanted = np.zeros((tau, tau))
-    wanted[np.ix_(law.positions, law.positions)] = law.joint
+    wanted[np.ix_(law.positions, law.positions)] = law.joints[0]
     assert np.abs(found / found.sum() - wanted).sum() < 0.15
 
 

@@ -65,11 +65,8 @@ def above(found: Map, which: int, limits: Limits) -> tuple[Int64Array, Int64Arra
     """Return the e posteriors of an attribute above what is aimed at: (e,) each, the mask, the value or k + the group,
     and G. Only masks whose surest posterior exceeds an aim are looked at closely."""
     (first, second), (_, size), (_, k), parts = found.factors[which], found.chances.shape, limits.groups.shape, []
-    groups, aims, scaled = (
-        limits.groups.astype(np.float32),
-        limits.aims[:, None],
-        (first / limits.aims[:k]).astype(np.float32),
-    )
+    groups, aims = limits.groups.astype(np.float32), limits.aims[:, None]
+    scaled = (first / limits.aims[:k]).astype(np.float32)
     totals = np.where(found.law_of_masks > 0.0, found.chances.ravel().astype(np.float64), np.inf).reshape(-1, size)
     for start in range(0, size, CACHED):
         some = np.ascontiguousarray(second[:, start : start + CACHED])
@@ -115,10 +112,12 @@ def certain(law: Law, limits: Sequence[Limits], wanted: Sequence[float]) -> tupl
 
     ``limits``, ``wanted``: of each attribute, one or both.
     """
-    kernels = list(map(Kernel.flat, law.values))
+    kernels = [Kernel.started(law.values[j], law.marginal(j), 0.5 / goal) for j, goal in enumerate((*wanted, 1.0)[:2])]
     for j, goal in enumerate(wanted):
-        kernels[j] = levelled(Kernel.started(law.values[j], law.marginal(j), goal), law, j, goal)
-    found = Map.started(law, tuple(kernels))
+        kernels[j] = levelled(kernels[j], law, j, goal)
+    first, second = (np.exp(kernel.weights) / law.marginal(j) for j, kernel in enumerate(kernels))
+    independent = law.share * (first[law.tuples[0]] * second[law.tuples[1]])  # Φ, if the attributes were
+    found = Map(law, tuple(kernels), independent.astype(np.float32))
     for solution in range(MAX_SOLUTIONS):
         found = found.scaled()
         redraw_chance = least_redraw(found, limits).reshape(law.target.shape)

@@ -35,7 +35,6 @@ RELAXATION = np.float32(1.4)
 """Φ is multiplied by its change to this power, which halves the rounds (Thibault and others 2021)."""
 DISTANCE_ERROR = 0.003
 LAMBDA_BOUNDS = (1e-2, 1e4)
-NOTHING_WRITTEN = "no code is of enough patients to be written: use a smaller least, or more records"
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,9 +54,6 @@ class Values:
         frequent = np.argsort(-np.bincount(index, counts), kind="stable")[:most]
         return cls(distance, positions[np.sort(frequent)].astype(np.int32))
 
-    def __len__(self) -> int:
-        return self.positions.size
-
     @property
     def walked(self) -> Values:
         """The same values by chapter, then by block, so that those of each stand next to each other."""
@@ -74,7 +70,7 @@ class Values:
     def _index_of(self) -> Int32Array:
         """Of each position of the taxonomy the index of its value, −1 where it is not known yet."""
         index_of = np.full(len(self.distance.taxonomy), -1, np.int32)
-        index_of[self.positions] = np.arange(len(self))
+        index_of[self.positions] = np.arange(self.positions.size)
         return index_of
 
     def indices(self, codes: NDArray[np.integer]) -> Int32Array:
@@ -92,34 +88,42 @@ class Values:
         while line[-1].any():
             line.append(self.distance.taxonomy.first_parents[line[-1]].astype(np.int64))
         links = (np.array(line) > 0).sum(axis=0)
-        return np.asarray(np.array(line)[np.maximum(links - depth + 1, 0), np.arange(len(self))])
+        return np.asarray(np.array(line)[np.maximum(links - depth + 1, 0), np.arange(self.positions.size)])
 
 
 @dataclass(frozen=True, eq=False)
 class Law:
     """The window's law of pairs of values, and what is written for them; of one attribute, each value and the root.
 
-    * ``values``: k_A and k_B of them. ``tuples``: (2, m) int64, the indices of the m pairs of the window, ascending.
-    * ``counts``: (m,) int64 records. ``heavy``: (m,) whether a pair is of enough patients.
-    * ``frequent``: the same of values, (k_A,) and (k_B,).
+    * ``distances``: of both attributes. ``positions``: (k_A,) and (k_B,), those of their values.
+    * ``tuples``: (2, m) int64, the indices of the m pairs of the window, ascending. ``counts``: (m,) int64 records.
+    * ``heavy``: (m,) whether a pair is of enough patients. ``frequent``: the same of values, (k_A,) and (k_B,).
     """
 
-    values: tuple[Values, ...]
+    distances: Sequence[Distance]
+    positions: Sequence[Int32Array]
     tuples: Int64Array
     counts: Int64Array
     heavy: BoolArray
-    frequent: tuple[BoolArray, ...]
+    frequent: Sequence[BoolArray]
 
     @classmethod
     def of(cls, values: Sequence[Values], codes: Sequence[Int64Array], column: SparseCounts, least: int) -> Law:
         """Return the law of a column with these (m,) ``codes`` of both attributes; ``least``: how many patients are
         enough."""
-        (a, b), size = (v.indices(own).astype(np.int64) for v, own in zip(values, codes, strict=True)), len(values[1])
+        size = values[1].positions.size
+        a, b = (v.indices(own).astype(np.int64) for v, own in zip(values, codes, strict=True))
         merged = sum_by_key(a * size + b, column.counts, column.key_bits)
         sides = zip(values, marginals(merged, size), strict=True)
-        frequent = tuple(np.isin(np.arange(len(v)), side.keys[side.units >= least]) for v, side in sides)
-        tuples = np.array(np.divmod(merged.keys, size))
-        return cls(tuple(values), tuples, merged.counts, merged.units >= least, frequent)
+        frequent = [np.isin(np.arange(v.positions.size), side.keys[side.units >= least]) for v, side in sides]
+        tuples, places = np.array(np.divmod(merged.keys, size)), [v.positions for v in values]
+        return cls([v.distance for v in values], places, tuples, merged.counts, merged.units >= least, frequent)
+
+    @cached_property
+    def values(self) -> tuple[Values, Values]:
+        """The values of both attributes."""
+        first, second = map(Values, self.distances, self.positions)
+        return first, second
 
     @property
     def share(self) -> Float64Array:
@@ -128,11 +132,11 @@ class Law:
 
     def marginal(self, which: int) -> Float64Array:
         """Return (k,) float64 P(x) of an attribute."""
-        return np.asarray(np.bincount(self.tuples[which], self.share, len(self.values[which])))
+        return np.asarray(np.bincount(self.tuples[which], self.share, self.positions[which].size))
 
     def table(self, numbers: NDArray[np.number]) -> Float32Array:
         """Return (k_A, k_B) float32 with these (m,) numbers of the window's pairs, 0 for others."""
-        result = np.zeros((len(self.values[0]), len(self.values[1])), np.float32)
+        result = np.zeros([each.size for each in self.positions], np.float32)
         result[*self.tuples] = numbers
         return result
 
@@ -154,7 +158,7 @@ class Law:
             target += (a[:, None] * mass[first]).astype(np.float32)[:, second] * b.astype(np.float32)
             rest = np.where(can, 0.0, rest)
         if not target.any():
-            raise StatisticsError(NOTHING_WRITTEN)
+            raise StatisticsError("no code is of enough patients to be written: use a smaller least, or more records")
         return np.asarray(target / target.sum(dtype=np.float64), np.float32)
 
     def _shares(self, j: int, depth: int) -> tuple[Int64Array, Float64Array]:
@@ -180,16 +184,10 @@ class Kernel:
     levels: Float32Array
 
     @classmethod
-    def started(cls, values: Values, share: Float64Array, wanted: float) -> Kernel:
-        """Return a kernel to start from; ``share``: (k,) P(x), ``wanted``: E[d²]."""
+    def started(cls, values: Values, share: Float64Array, sharpness: float) -> Kernel:
+        """Return a kernel to start from; ``share``: (k,) P(x). Of λ = 0 and shares of 1, K = 1."""
         weights = np.log(np.sqrt(share)).astype(np.float32)
-        return cls(values, 0.5 / wanted, weights, np.full(share.size, weights.min(), np.float32))
-
-    @classmethod
-    def flat(cls, values: Values) -> Kernel:
-        """Return K = 1."""
-        none = np.zeros(len(values), np.float32)
-        return cls(values, 0.0, none, none)
+        return cls(values, sharpness, weights, np.full(share.size, weights.min(), np.float32))
 
     @property
     def base(self) -> Float32Array:
@@ -250,13 +248,6 @@ class Map:
     law: Law
     kernels: tuple[Kernel, ...]
     tuple_weights: Float32Array
-
-    @classmethod
-    def started(cls, law: Law, kernels: tuple[Kernel, ...]) -> Map:
-        """Return the map that has the law if the attributes are independent."""
-        first, second = (np.exp(kernel.weights) / law.marginal(j) for j, kernel in enumerate(kernels))
-        a, b = law.tuples
-        return cls(law, kernels, (law.share * (first[a] * second[b])).astype(np.float32))
 
     @property
     def matrices(self) -> tuple[Float32Array, Float32Array]:

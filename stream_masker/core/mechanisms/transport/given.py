@@ -1,10 +1,10 @@
 """Attributes that are masked given the root: further scalars, and the elements of arrays.
 
-A value b of a record with the root a, whose mask is a*, moves by a coupling from P(b | a) to P(b* | a*), or is with the
-probability η(a*) drawn from P(b* | a*) alone, so that no mask tells too much. Given a*, the mask b* is independent of a.
-So all masks of a record tell no more about a than a* alone. Each attribute keeps its law with the root, and its relation
-to others as far as the root explains it. Elements are drawn independently of each other given the root, but differ where
-the originals do.
+A value b of a record with the root a, whose mask is a*, moves by a coupling from P(b | a) to P(b* | a*), or, with the
+probability η(a*), is drawn from P(b* | a*) alone, so that no mask tells too much. Given a*, the mask b* is independent
+of a. So all masks of a record tell no more about a than a* alone. Each attribute keeps its law with the root, and its
+relation to others as far as the root explains it. Elements are drawn independently of each other given the root, but
+differ where the originals do.
 
 b and b* walk down the tree of chapters and blocks together as long as both laws allow: from each node they go to the
 same node below it as often as a coupling of both laws can (Lindvall 2002, section I.5). Once b* has parted, it is drawn
@@ -21,14 +21,12 @@ import numpy as np
 from stream_masker.core.arrays import (
     Float32Array,
     Float64Array,
-    Int32Array,
     Int64Array,
-    UInt64Array,
     offsets_from_lengths,
     ranges,
     ratio,
 )
-from stream_masker.core.kernels import Tree, couple, draw_given
+from stream_masker.core.kernels import Tree, couple
 from stream_masker.core.mechanisms.transport.certainty import Limits, needed_redraw
 from stream_masker.core.mechanisms.transport.fit import BLOCK_DEPTHS, Law
 from stream_masker.core.random import salts_of
@@ -55,19 +53,17 @@ class Given:
     @property
     def target(self) -> Float32Array:
         """(k_A, k_B) float32 P(b* | a*)."""
-        return self.tree.laws[1, :, : len(self.law.values[1])]
+        return self.tree.laws[1, :, : self.law.positions[1].size]
 
     @cached_property
     def tree(self) -> Tree:
         """The values, and the blocks, chapters and root above them, with the mass of each in both laws."""
-        own, size = self.law.values[1], len(self.law.values[1])
-        lines, names = [np.arange(size)], [own.positions.astype(np.int64)]
-        for depth in BLOCK_DEPTHS:
-            concepts = own.ancestors(depth)
-            begins = np.diff(concepts, prepend=-1) != 0
-            lines.append(lines[-1][-1] + np.cumsum(begins))
-            names.append(concepts[begins])
-        starts = [np.flatnonzero(np.diff(line, prepend=-1)) for line in lines]
+        own, size = self.law.values[1], self.law.positions[1].size
+        concepts = [own.positions.astype(np.int64), *map(own.ancestors, BLOCK_DEPTHS)]
+        starts = [np.flatnonzero(np.diff(each, prepend=-1)) for each in concepts]
+        before = np.cumsum([-1, *map(len, starts)])
+        lines = [n + np.searchsorted(each, np.arange(size), "right") for n, each in zip(before, starts, strict=False)]
+        names = [each[some] for each, some in zip(concepts, starts, strict=True)]
         below = [np.zeros(size, np.int64), *(line[each] for line, each in zip(lines, starts[1:], strict=False))]
         children = np.append(np.concatenate(below), lines[-1][-1])
         first, end = (np.concatenate(each) for each in (starts, [np.append(each[1:], size) for each in starts]))
@@ -90,16 +86,6 @@ class Given:
         values, widths = np.indices(above.shape)[0].ravel(), np.diff(entries)
         nodes = ranges(self.tree.children[above].ravel(), widths)
         return np.repeat(values, widths), nodes, entries[: -1 : above.shape[1]]
-
-    def draw(
-        self, root: Int64Array, root_new: Int64Array, codes: Int32Array, words: UInt64Array, lengths: Int64Array
-    ) -> Int32Array:
-        """Return the masks of values, as positions, of n records with these ``lengths``.
-
-        ``root``, ``root_new``: (n,) the indices of the values of the root, and of their masks.
-        """
-        own, offsets = self.law.values[1], offsets_from_lengths(lengths)
-        return own.positions[draw_given(self.tree, root, root_new, own.indices(codes), words, offsets)]
 
     @classmethod
     def fitted(cls, law: Law, root: Float64Array, limits: Limits, wanted: float) -> Given:

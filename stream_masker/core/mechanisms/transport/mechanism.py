@@ -97,7 +97,7 @@ class SemanticTransport(Mechanism):
       not distinguished, and nothing is promised.
     * A value that is not among the window's 2,000 most frequent ones is masked as the nearest of them.
     * Fields that are ``context`` stay in the record. Each context with enough records has a map of its own. The others
-      share the map of all records, restricted to the codes that occur in them if these are enough.
+      have the map of all records, which the promise is then about.
     * A pair of codes of fewer patients (different noise keys) than ``least`` spreads over the pairs of the same blocks.
       So a written pair does not prove that the window has it.
 
@@ -149,8 +149,8 @@ class SemanticTransport(Mechanism):
         out, for lists, gets the chances of all values.
         """
         law = self._prepared_statistics().laws[j]
-        rows = law.joint[Values(self.distances[j], law.positions).indices(values)]
-        rows = np.where(rows.any(axis=1, keepdims=True), rows, law.joint.sum(axis=0))
+        joint, own = law.joints[0], Values(self.distances[j], law.positions).indices(values)
+        rows = np.where(joint[own].any(axis=1, keepdims=True), joint[own], joint.sum(axis=0))
         classes = OutputClasses.of_values(law.positions, len(self.distances[j].taxonomy))
         return Channel(values, rows / rows.sum(axis=1, keepdims=True), classes)
 
@@ -161,10 +161,10 @@ class SemanticTransport(Mechanism):
         """Return the risk; what all masks of a record tell follows from the maps. See ``Mechanism``."""
         found, laws, record = super().risk(draws=draws), self._prepared_statistics().laws, {}
         for j, (name, distance) in enumerate(zip(self.attributes, self.distances, strict=True)):
-            blocks, error = laws[j].blocks()
-            told = disclosure(distance.taxonomy, laws[j].positions, laws[j].joint.sum(axis=1), blocks, error)
-            bound = self.parameters.certainty if error else 0.0  # of what was not drawn
-            record[name] = replace(told, greatest=max(told.greatest, bound))
+            (blocks, error), (joint, most) = laws[j].blocks(), laws[j].joints
+            record[name] = disclosure(distance.taxonomy, laws[j].positions, joint.sum(axis=1), blocks, error)
+            if error:  # the promise bounds what was not drawn
+                record[name] = replace(record[name], greatest=max(self.parameters.certainty, most))
         return replace(found, record=record)
 
     def _model(self, counts: Counts, statistics: Statistics) -> Mapping[str, Any]:
@@ -203,62 +203,53 @@ class Strata:
                 f"{', '.join(constant)}: all values are equal, so nothing could be masked; calibrate on records with "
                 "different values"
             )
-        every, contexts = self._parts(self.counts), self.counts.contexts if self.mechanism.context else {}
+        contexts = self.counts.contexts if self.mechanism.context else {}
         strata = [
-            [number, pattern, _records(part), self._maps(part) or self._maps_of_all(every[pattern], part)]
-            for number, parts in [(EVERY, every), *((number, self._parts(own)) for number, own in contexts.items())]
-            for pattern, part in parts.items()
+            [number, pattern, *self._maps(part)]
+            for number, counts in {EVERY: self.counts, **contexts}.items()
+            for pattern, part in self._parts(counts).items()
         ]
         columns = enumerate(self.counts.values)
         hidden = [packed(Transport.independent(j, self._law((j,), {(j,): own})).published()) for j, own in columns]
         return {"context": self.mechanism.context.to_list(), "strata": [*strata, [EVERY, HIDDEN, 0, hidden]]}
 
     def _parts(self, counts: Counts) -> dict[int, Part]:
-        """Return the counts of each pattern that occurs: the sum of 2^j over the attributes j that are missing."""
+        """Return the counts of each pattern that occurs: the sum of 2^j over the attributes j that are missing.
+
+        A tuple of records that lack nothing is of as many patients as in the whole window.
+        """
         every: dict[tuple[int, ...], SparseCounts] = {(i, j): pair for (i, j), pair in counts.pairs.items()}
         for j, column in enumerate(counts.values):
             events = counts.events.get((j,), column)
             bits = None if column.key_bits is None else column.key_bits[np.searchsorted(column.keys, events.keys)]
             every[j,] = replace(events, key_bits=bits)
-        p, parts = len(counts.values), dict[int, Part]()
-        missing = (np.unique(column.keys & ((1 << p) - 1)).tolist() for column in counts.lacking.values())
-        for pattern in sorted({0}.union(*missing)):
-            found = {key: _of_pattern(pattern, p, column, counts.lacking.get(key)) for key, column in every.items()}
-            if part := {key: column for key, column in found.items() if column.keys.size}:
-                parts[pattern] = part
-        return parts
+        p, parts = len(counts.values), {0: every}
+        for key, lacking in counts.lacking.items():
+            patterns, some = lacking.keys & ((1 << p) - 1), replace(lacking, keys=lacking.keys >> p)
+            every[key] = combine([every[key], replace(some, counts=-some.counts)])
+            for pattern in np.unique(patterns).tolist():
+                parts.setdefault(pattern, {})[key] = some.select(patterns == pattern)
+        every = {key: column for key, column in every.items() if column.keys.size}
+        return {pattern: part for pattern, part in sorted((parts | {0: every}).items()) if part}
 
-    def _maps(self, part: Part) -> list[Any]:
-        """Return the maps of some records as they are published; none for too few of them."""
-        records = self.counts.records
-        if _records(part) < max(min(ENOUGH, records / 10), records / ENOUGH_SHARE):
-            return []
+    def _maps(self, part: Part) -> tuple[int, list[Any]]:
+        """Return the number of some records, at least, and their maps as they are published; none for too few of them.
+
+        Of arrays alone, elements are counted.
+        """
+        records, every = min(column.rows for key, column in part.items() if len(key) == 1), self.counts.records
+        if records < max(min(ENOUGH, every / 10), every / ENOUGH_SHARE):
+            return records, []
         present = [key[0] for key in part if len(key) == 1]
         scalars = [j for j in present if j not in self.counts.lengths]
         pair = len(scalars) == len(present) == 2
         keys = [tuple(scalars)] if pair else [(j,) for j in scalars[:1] or present]
-        laws = {key: self._law(key, part) for key in keys}
-        if not all(some.any() for law in laws.values() for some in law.frequent):
-            return []
-        maps = []
-        for key, law in laws.items():
-            links = {j: self._law((key[0], j), part, law.values[0]) for j in present if scalars and j not in key}
-            maps.append(packed(self._fitted(key, law, links).published()))
-        return maps
-
-    def _maps_of_all(self, every: Part, own: Part) -> list[Any]:
-        """Return the maps of the records of all contexts that have only codes that occur in one; none if these are all.
-
-        ``every``, ``own``: the counts of all, and of the context. Codes are restricted if some are of enough patients.
-        """
-        least = self.mechanism.parameters.least
-        some = {key[0]: column.keys[column.units >= least] for key, column in own.items() if len(key) == 1}
-        part = {}
-        for key, column in every.items():
-            codes = np.divmod(column.keys, len(self.mechanism.distances[key[-1]].taxonomy))[-len(key) :]
-            held = [np.isin(code, some[j]) | (some[j].size < 2) for j, code in zip(key, codes, strict=True)]
-            part[key] = column.select(np.logical_and.reduce(held))
-        return [] if _records(part) == _records(every) else self._maps(part)
+        laws = [self._law(key, part) for key in keys]
+        if not all(some.any() for law in laws for some in law.frequent):
+            return records, []
+        given = [j for j in present if scalars and j not in keys[0]]
+        links = {j: self._law((keys[0][0], j), part, laws[0].values[0]) for j in given}
+        return records, [packed(self._fitted(*each, links).published()) for each in zip(keys, laws, strict=True)]
 
     def _law(self, key: tuple[int, ...], part: Part, root: Values | None = None) -> Law:
         """Return the law of one attribute, or of a pair; ``root``: the values of the first one, if the second is masked
@@ -296,21 +287,3 @@ class Strata:
         own = self.mechanism.groups[j].values()
         groups = [(inside[values.positions].astype(np.float64), limit) for inside, limit in own]
         return Limits.of(prior, self.mechanism.parameters.certainty, [*groups, *others])
-
-
-def _records(part: Part) -> int:
-    """Return the number of records, at least; of arrays alone that of elements."""
-    return min(column.rows for key, column in part.items() if len(key) == 1)
-
-
-def _of_pattern(pattern: int, p: int, column: SparseCounts, lacking: SparseCounts | None) -> SparseCounts:
-    """Return the counts of the rows of a column whose records lack what a pattern says.
-
-    ``lacking``: see ``Counts``. A tuple of records that lack nothing is of as many patients as in the whole window.
-    """
-    if lacking is None:
-        return column
-    if pattern:
-        some = lacking.select(lacking.keys & ((1 << p) - 1) == pattern)
-        return replace(some, keys=some.keys >> p)
-    return combine([column, replace(lacking, keys=lacking.keys >> p, counts=-lacking.counts)])

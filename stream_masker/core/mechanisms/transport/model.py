@@ -18,7 +18,7 @@ import numpy as np
 from stream_masker.core.arrays import Float32Array, Float64Array, Int32Array, Int64Array, UInt64Array
 from stream_masker.core.batch import Batch
 from stream_masker.core.distance import Distance
-from stream_masker.core.kernels import REDRAWN, SECOND, Products, draw_products, mixed_word
+from stream_masker.core.kernels import REDRAWN, SECOND, Products, draw_given, draw_products, mixed_word
 from stream_masker.core.mechanisms.transport.fit import Kernel, Law, Map, Values
 from stream_masker.core.mechanisms.transport.given import Given, sampled
 from stream_masker.core.random import salts_of, uniforms
@@ -51,22 +51,22 @@ class Transport:
     @classmethod
     def independent(cls, attribute: int, law: Law) -> Transport:
         """Return the map of one attribute whose masks are independent of their values."""
-        kernels = tuple(map(Kernel.flat, law.values))
+        kernels = tuple(Kernel.started(v, np.ones(v.positions.size), 0.0) for v in law.values)
         return cls((attribute,), Map(law, kernels, law.share.astype(np.float32)), np.zeros_like(law.target), {})
 
     @cached_property
-    def _draws(self) -> tuple[list[Products], list[Products]]:
-        """What the masks of both attributes are drawn from, and what they are drawn from again: R up to a factor."""
-        own, drawn, redrawn = self.map, [], []
+    def _draws(self) -> list[Products]:
+        """What the masks of an attribute are drawn from, and drawn from again, which is R up to a factor; of both."""
+        own, draws = self.map, list[Products]()
         again = self.redraw_chance * own.chances * own.mask_weights
         sums = again.sum(axis=1, dtype=np.float64).astype(np.float32)[None]
         weights = (own.inner, sums), (own.mask_weights, again)
         for values, matrix, (near, far) in zip(own.law.values, own.matrices, weights, strict=True):
-            order, natural = np.argsort(values.squares, axis=1, kind="stable"), np.arange(len(values))[None]
+            order, natural = np.argsort(values.squares, axis=1, kind="stable"), np.arange(values.positions.size)[None]
             salts, ones = salts_of(values.positions), np.ones(natural.shape, np.float32)
-            drawn.append(Products(order.astype(np.uint16), np.take_along_axis(matrix, order, 1), near, salts))
-            redrawn.append(Products(natural.astype(np.uint16), ones, far, salts))
-        return drawn, redrawn
+            draws.append(Products(order.astype(np.uint16), np.take_along_axis(matrix, order, 1), near, salts))
+            draws.append(Products(natural.astype(np.uint16), ones, far, salts))
+        return draws
 
     def draw(
         self, codes: Sequence[Int32Array], words: Sequence[UInt64Array], lengths: Sequence[Int64Array]
@@ -76,7 +76,7 @@ class Transport:
         Of each attribute ``codes``: the positions of values, ``words``: a random word of each value, ``lengths``: (n,)
         the numbers of values of the records.
         """
-        (a, b), own, ((first, second), (again, beside)) = self.map.law.values, self.map, self._draws
+        (a, b), own, (first, again, second, beside) = self.map.law.values, self.map, self._draws
         i, j = self.attributes[0], self.attributes[-1]
         x, word, other = a.indices(codes[i]).astype(np.int64), words[i], words[j]
         y = b.indices(codes[j]).astype(np.int64) if i != j else np.zeros_like(x)
@@ -90,13 +90,16 @@ class Transport:
         drawn[some] = draw_products(again, row, row, np.full(none.size, sums.sum()), none, word)
         others[some] = draw_products(beside, row, drawn[some], sums[drawn[some]], none, other)
         masks = {j: b.positions[others], i: a.positions[drawn]}
-        return masks | {k: given.draw(x, drawn, codes[k], words[k], lengths[k]) for k, given in self.given.items()}
+        for k, given in self.given.items():
+            indices = draw_given(given.tree, x, drawn, self.values[k].indices(codes[k]), words[k], lengths[k])
+            masks[k] = self.values[k].positions[indices]
+        return masks
 
-    def values(self, attribute: int) -> Values:
-        """Return the values of an attribute."""
-        if attribute in self.given:
-            return self.given[attribute].law.values[1]
-        return self.map.law.values[self.attributes.index(attribute)]
+    @cached_property
+    def values(self) -> Mapping[int, Values]:
+        """The values of each attribute."""
+        own = zip(self.attributes, self.map.law.values, strict=False)
+        return dict(own) | {j: given.law.values[1] for j, given in self.given.items()}
 
     def joint(self, attribute: int) -> Float64Array:
         """Return (k, k) float64: the joint law of the values of an attribute and their own masks."""
@@ -120,35 +123,28 @@ class Transport:
     def published(self) -> list[Any]:
         """Return what is published: lists of numbers and arrays."""
         kernels = [[k.sharpness, k.weights, k.levels] for k in self.map.kernels]
-        given = [[j, published_law(g.law), g.redraw_chance] for j, g in self.given.items()]
-        own = published_law(self.map.law), self.map.tuple_weights, kernels, self.redraw_chance
+        given = [[j, _published(g.law), g.redraw_chance] for j, g in self.given.items()]
+        own = _published(self.map.law), self.map.tuple_weights, kernels, self.redraw_chance
         return [list(self.attributes), *own, given]
 
     @classmethod
     def read(cls, model: Sequence[Any], distances: Sequence[Distance]) -> Transport:
-        """Return what ``published`` returned."""
+        """Return what ``published`` returned; ``distances``: of all attributes."""
         attributes, published, tuple_weights, kernels, redraw_chance, links = model
-        law = read_law(published, [distances[j] for j in attributes])
+        law = Law([distances[attributes[0]], distances[attributes[-1]]], *published)
         curves = tuple(Kernel(v, *kernel) for v, kernel in zip(law.values, kernels, strict=True))
         if law.counts.shape != tuple_weights.shape or law.target.shape != redraw_chance.shape:
             raise ValueError("arrays of a map have other sizes than its law")
-        own, given = Map(law, curves, tuple_weights), {}
-        root = own.joint(0, redraw_chance) if links else np.zeros((0, 0))
-        for j, published, redrawn in links:
-            given[j] = Given(read_law(published, [distances[attributes[0]], distances[j]]), root, redrawn)
+        own = Map(law, curves, tuple_weights)
+        joint = own.joint(0, redraw_chance) if links else np.zeros((0, 0))
+        laws = {j: Law([law.distances[0], distances[j]], *published) for j, published, _ in links}
+        given = {j: Given(laws[j], joint, redrawn) for j, _, redrawn in links}
         return cls(tuple(attributes), own, redraw_chance, given)
 
 
-def published_law(law: Law) -> list[Any]:
-    """Return what is published of a law: lists of arrays."""
-    return [[v.positions for v in law.values], law.tuples, law.counts, law.heavy, list(law.frequent)]
-
-
-def read_law(model: Sequence[Any], distances: Sequence[Distance]) -> Law:
-    """Return the law of one or two attributes with these distances, of which ``published_law`` returned this."""
-    positions, tuples, counts, heavy, frequent = model
-    sides = zip((*distances, *distances)[:2], positions, strict=True)
-    return Law(tuple(Values(distance, each) for distance, each in sides), tuples, counts, heavy, tuple(frequent))
+def _published(law: Law) -> list[Any]:
+    """Return what is published of a law: lists of arrays, in the order of its fields but the first one."""
+    return [law.positions, law.tuples, law.counts, law.heavy, law.frequent]
 
 
 def packed(each: Any) -> Any:
@@ -179,15 +175,17 @@ class AttributeLaw:
     @cached_property
     def positions(self) -> Int32Array:
         """(k,) int32: all values and masks."""
-        return np.unique(np.concatenate([part.values(self.attribute).positions for _, part in self.parts]))
+        return np.unique(np.concatenate([part.values[self.attribute].positions for _, part in self.parts]))
 
     @cached_property
-    def joint(self) -> Float64Array:
-        """(k, k) float64 P(x, x*)."""
-        joint = np.zeros((self.positions.size,) * 2)
+    def joints(self) -> tuple[Float64Array, float]:
+        """(k, k) float64 P(x, x*); and the greatest P(x) of any part."""
+        joint, greatest = np.zeros((self.positions.size,) * 2), 0.0
         for share, part in self.parts:
-            joint[np.ix_(*[self._places(part)] * 2)] += part.joint(self.attribute) * share
-        return joint
+            own = part.joint(self.attribute)
+            joint[np.ix_(*[self._places(part)] * 2)] += own * share
+            greatest = max(greatest, float(own.sum(axis=1).max()))
+        return joint, greatest
 
     def blocks(self) -> tuple[list[Float64Array], float]:
         """Return the law with all masks of the record in blocks of columns, (k, m) each; and the error of chances in it
@@ -204,7 +202,7 @@ class AttributeLaw:
 
     def _places(self, part: Transport) -> Int64Array:
         """Return the places of the values of a part."""
-        return np.searchsorted(self.positions, part.values(self.attribute).positions)
+        return np.searchsorted(self.positions, part.values[self.attribute].positions)
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,10 +218,7 @@ class Maps:
 
     @classmethod
     def read(cls, model: Mapping[str, Any], context: Sequence[Any], distances: Sequence[Distance]) -> Maps:
-        """Return the maps of a model. Raises StatisticsError if it is not valid, or of other contexts.
-
-        ``context``: the contexts of the mechanism.
-        """
+        """Return the maps of a model. Raises StatisticsError if it is not valid, or not of this ``context``."""
         if read_model_field(model, "context") != context:
             raise StatisticsError("the model's contexts are not those of this mechanism")
         try:

@@ -23,7 +23,6 @@ from stream_masker.core.arrays import (
     BoolArray,
     Float32Array,
     Float32Cube,
-    Float32Matrix,
     Float64Array,
     Float64Cube,
     Float64Matrix,
@@ -563,8 +562,8 @@ class Tree(NamedTuple):
     Node x < k_B is value x. Blocks, chapters and the root follow, so that the values of a node, and the nodes below it,
     stand next to each other.
 
-    * ``laws``: (3, k_A, N) float32, the mass of each node in P(b | a), in P(b* | a*), and in η·P(b* | a*).
-      ``redraw_chance``: (k_A, k_B) float32 η.
+    * ``laws``: (2, k_A, N) float32, the mass of each node in P(b | a), and in P(b* | a*).
+    * ``redraw_chance``: (k_A,) float32 η, by a*.
     * ``lines``: (levels, k_B) int64, the nodes of each value: itself, its block, its chapter, the root.
     * ``first``, ``end``: (N,) int64, the values of a node. ``salts``: (N,) uint64.
     * ``children``: (N + 1,) int64, those of node n are ``children[n]`` … ``children[n + 1] − 1``; a value has none.
@@ -573,7 +572,7 @@ class Tree(NamedTuple):
     """
 
     laws: Float32Cube
-    redraw_chance: Float32Matrix
+    redraw_chance: Float32Array
     lines: Int64Matrix
     first: Int64Array
     end: Int64Array
@@ -622,28 +621,30 @@ def couple(tree: Tree, roots: Int64Array, shares: Float64Array, new: int) -> Flo
 @kernel
 def draw_given(
     tree: Tree,
-    root: Int32Array,
-    root_new: Int32Array,
+    root: Int64Array,
+    root_new: Int64Array,
     values: Int32Array,
     words: UInt64Array,
-    offsets: Int64Array,
+    lengths: Int64Array,
 ) -> Int32Array:
     """Return (m,) int32: the masks of values that are drawn given the value of their record's root, and its mask.
 
-    * ``root``, ``root_new``: (n,) indices of n records. ``values``, ``words``: (m,) those of record i are offsets[i] …
-      offsets[i + 1] − 1. If all values of a record differ, so do their masks, as far as the law allows. A repeated mask
-      is drawn again from its block or, if nothing else of the block is left, one level up.
+    * ``root``, ``root_new``: (n,) indices of n records. ``lengths``: (n,) their numbers of values.
+    * ``values``, ``words``: (m,), record by record. If all values of a record differ, so do their masks, as far as the
+      law allows. A repeated mask is drawn again from its block or, if nothing else of the block is left, one level up.
     """
     (levels, size), top, result = tree.lines.shape, tree.first.size - 1, np.empty(values.size, np.int32)
     weights, seen, taken = np.zeros(top + 1, np.float32), np.full(size, -1), np.full(size, -1)
-    nodes, ones = np.arange(top + 1), np.ones(top + 1, np.float32)
+    nodes, ones, stop = np.arange(top + 1), np.ones(top + 1, np.float32), 0
     for i in range(root.size):
         p, q, unlike = tree.laws[0, root[i]], tree.laws[1, root_new[i]], True
-        for k in range(offsets[i], offsets[i + 1]):
+        start, stop = stop, stop + lengths[i]
+        for k in range(start, stop):
             unlike, seen[values[k]] = unlike and seen[values[k]] != i, i
-        for k in range(offsets[i], offsets[i + 1]):
+        for k in range(start, stop):
             word, x, node, level = words[k], int64(values[k]), top, levels - 1
-            place, together = uniform(word), p[x] > 0.0
+            is_redrawn = uniform(mixed_word(word ^ REDRAWN)) < tree.redraw_chance[root_new[i]]
+            place, together = uniform(word), p[x] > 0.0 and not is_redrawn
             while together and level > 0:
                 below, first, end = int64(tree.lines[level - 1, x]), tree.children[node], tree.children[node + 1]
                 old, drawn, won = 1.0 / np.float64(p[node]), 1.0 / np.float64(q[node]), 0.0
@@ -658,17 +659,12 @@ def draw_given(
                 if won > 0.0:  # but for a rounding error
                     level -= 1
                     node = draw_product(nodes[first:end], ones, weights, won, -1, tree.salts, word)
-            for law in (1, 2):  # down from where it has parted, and perhaps once more from the top
-                masses, drawn_by = tree.laws[law, root_new[i]], mixed_word(word if law == 1 else word ^ SECOND)
-                while level > 0:
-                    level -= 1
-                    parts = nodes[tree.children[node] : tree.children[node + 1]]
-                    node = draw_product(parts, ones, masses, np.float64(masses[node]), -1, tree.salts, drawn_by)
-                    drawn_by = mixed_word(drawn_by)
-                if law == 1:
-                    if uniform(mixed_word(word ^ REDRAWN)) >= tree.redraw_chance[root_new[i], node]:
-                        break
-                    node, level = top, levels - 1
+            drawn_by = mixed_word(word)
+            while level > 0:  # down from where it has parted
+                level -= 1
+                parts = nodes[tree.children[node] : tree.children[node + 1]]
+                node = draw_product(parts, ones, q, np.float64(q[node]), -1, tree.salts, drawn_by)
+                drawn_by = mixed_word(drawn_by)
             level = 0
             while unlike and taken[node] == i and level < levels - 1:
                 level, total = level + 1, 0.0

@@ -194,7 +194,9 @@ def test_what_masks_tell_of_an_element_is_the_mean_of_literal_couplings(lists):
     source = given.tree.laws[0, :, :size].astype(float)
     blocks, error = law.blocks()
     assert error == 0.0
-    for new, found in list(zip(np.flatnonzero(given.root.sum(axis=0)), blocks, strict=True))[::4]:
+    roots = np.flatnonzero(given.root.sum(axis=0))
+    ends = np.cumsum((given.target[roots] > 0.0).sum(axis=1))[:-1]
+    for new, found in list(zip(roots, np.split(np.concatenate(blocks, axis=1), ends, axis=1), strict=True))[::4]:
         plain, q = np.zeros((size, size)), dict(zip(positions, given.target[new].tolist(), strict=True))
         q = {x: mass for x, mass in q.items() if mass}
         for a, chance in enumerate(given.root[:, new]):
@@ -206,7 +208,7 @@ def test_what_masks_tell_of_an_element_is_the_mean_of_literal_couplings(lists):
             np.testing.assert_allclose(joint.sum(axis=0), given.target[new], atol=1e-6)
             plain += chance * joint
         some = given.target[new] > 0.0
-        plain, redraw_chance = plain[:, some], given.redraw_chance[new, some].astype(float)
+        plain, redraw_chance = plain[:, some], np.full(some.sum(), given.redraw_chance[new], float)
         weights = redraw_chance * plain.sum(axis=0)
         literal = plain * (1.0 - redraw_chance) + np.outer(plain @ redraw_chance, weights / max(weights.sum(), 1e-300))
         own = found[np.searchsorted(law.positions, positions)]

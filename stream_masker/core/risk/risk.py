@@ -175,7 +175,7 @@ def assess(source: Assessed, counts: Counts, *, draws: int) -> Risk:
     """
     value, unchanged, rmse, channels = {}, {}, {}, []
     for j, name in enumerate(source.attributes):
-        (values, prior), distance = value_law(counts.values[j]), source.distances[j]
+        (values, prior), distance = value_law(counts.events.get((j,), counts.values[j])), source.distances[j]
         channel = source.attribute_channel(j, values, counts)
         parts = [slice(start, start + COLUMNS) for start in range(0, channel.rows.shape[1], COLUMNS)]
         joint = (prior[:, None] * channel.rows[:, part] for part in parts)

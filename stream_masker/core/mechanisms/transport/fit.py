@@ -35,42 +35,30 @@ RELAXATION = np.float32(1.4)
 """Φ is multiplied by its change to this power, which halves the rounds (Thibault and others 2021)."""
 DISTANCE_ERROR = 0.003
 LAMBDA_BOUNDS = (1e-2, 1e4)
-NOTHING_WRITTEN = "no code is of enough patients to be written: use a smaller least, or more records"
 
 
 @dataclass(frozen=True, eq=False)
 class Values:
     """The k values of one attribute. Every other concept counts as the nearest of them, of least position if equal.
 
-    ``positions``: (k,) int32. ``index_of``: int32, for each position of the taxonomy the index of its value,
-    −1 where it is not known yet.
+    ``positions``: (k,) int32.
     """
 
     distance: Distance
     positions: Int32Array
-    index_of: Int32Array
 
     @classmethod
-    def of(cls, distance: Distance, positions: Int32Array) -> Values:
-        """Create the values at these positions."""
-        index_of = np.full(len(distance.taxonomy), -1, np.int32)
-        index_of[positions] = np.arange(positions.size, dtype=np.int32)
-        return cls(distance, positions, index_of)
-
-    @classmethod
-    def most_frequent(cls, distance: Distance, column: SparseCounts, most: int) -> Values:
-        """Select the ``most`` most frequent values of a column."""
-        frequent = np.sort(np.lexsort((column.keys, -column.counts))[:most])
-        return cls.of(distance, column.keys[frequent].astype(np.int32))
-
-    def __len__(self) -> int:
-        return self.positions.size
+    def most_frequent(cls, distance: Distance, codes: Int64Array, counts: Int64Array, most: int) -> Values:
+        """Return the ``most`` most frequent values; ``codes``, ``counts``: (m,) positions that occur so often."""
+        positions, index = np.unique(codes, return_inverse=True)
+        frequent = np.argsort(-np.bincount(index, counts), kind="stable")[:most]
+        return cls(distance, positions[np.sort(frequent)].astype(np.int32))
 
     @property
     def walked(self) -> Values:
         """The same values by chapter, then by block, so that those of each stand next to each other."""
         order = np.lexsort([self.positions.astype(np.int64), *(self.ancestors(depth) for depth in BLOCK_DEPTHS)])
-        return Values.of(self.distance, self.positions[order])
+        return Values(self.distance, self.positions[order])
 
     @cached_property
     def squares(self) -> Float32Array:
@@ -78,66 +66,64 @@ class Values:
         squares: Float32Array = (self.distance.matrix(self.positions) ** 2).astype(np.float32)
         return squares
 
+    @cached_property
+    def _index_of(self) -> Int32Array:
+        """Of each position of the taxonomy the index of its value, −1 where it is not known yet."""
+        index_of = np.full(len(self.distance.taxonomy), -1, np.int32)
+        index_of[self.positions] = np.arange(self.positions.size)
+        return index_of
+
     def indices(self, codes: NDArray[np.integer]) -> Int32Array:
         """Return (n,) int32: the index of each present code's value. Remembers the nearest value of new codes."""
-        found = self.index_of[codes]
-        if found.size and found.min() < 0:
-            new = np.unique(codes[found < 0]).astype(np.int32)
-            for start in range(0, new.size, COMPARED):
-                own = new[start : start + COMPARED]
-                self.index_of[own] = np.argmin(self.distance.between(own, self.positions), axis=1)
-            found = self.index_of[codes]
-        return np.asarray(found, np.int32)
+        new = np.unique(codes[self._index_of[codes] < 0]).astype(np.int32)
+        for start in range(0, new.size, COMPARED):
+            own = new[start : start + COMPARED]
+            self._index_of[own] = np.argmin(self.distance.between(own, self.positions), axis=1)
+        return np.asarray(self._index_of[codes], np.int32)
 
     def ancestors(self, depth: int) -> Int64Array:
         """Return (k,) int64: the ancestor of each value at a depth of its line of first parents, or the value itself
         above that."""
-        tau, at = self.distance.taxonomy, self.positions.astype(np.int64)
-        parent, line = tau.first_parents, [at]
-        while (at > 0).any():
-            at = np.where(at > 0, parent[at], 0).astype(np.int64)
-            line.append(at)
+        line = [self.positions.astype(np.int64)]
+        while line[-1].any():
+            line.append(self.distance.taxonomy.first_parents[line[-1]].astype(np.int64))
         links = (np.array(line) > 0).sum(axis=0)
-        return np.asarray(np.array(line)[np.maximum(links - depth + 1, 0), np.arange(at.size)], np.int64)
+        return np.asarray(np.array(line)[np.maximum(links - depth + 1, 0), np.arange(self.positions.size)])
 
 
 @dataclass(frozen=True, eq=False)
 class Law:
     """The window's law of pairs of values, and what is written for them; of one attribute, each value and the root.
 
-    * ``values``: k_A and k_B of them. ``tuples``: (2, m) int64, the indices of the m pairs of the window, ascending.
-    * ``counts``: (m,) int64 records. ``heavy``: (m,) whether a pair is of enough patients.
-    * ``frequent``: the same of values, (k_A,) and (k_B,).
+    * ``distances``: of both attributes. ``positions``: (k_A,) and (k_B,), those of their values.
+    * ``tuples``: (2, m) int64, the indices of the m pairs of the window, ascending. ``counts``: (m,) int64 records.
+    * ``heavy``: (m,) whether a pair is of enough patients. ``frequent``: the same of values, (k_A,) and (k_B,).
     """
 
-    values: tuple[Values, ...]
+    distances: Sequence[Distance]
+    positions: Sequence[Int32Array]
     tuples: Int64Array
     counts: Int64Array
     heavy: BoolArray
-    frequent: tuple[BoolArray, ...]
+    frequent: Sequence[BoolArray]
 
     @classmethod
-    def of(
-        cls, column: SparseCounts, distances: Sequence[Distance], least: int, most: int, first: Values | None = None
-    ) -> Law:
-        """Return the law of a column of values, or of pairs, by the number of distances.
+    def of(cls, values: Sequence[Values], codes: Sequence[Int64Array], column: SparseCounts, least: int) -> Law:
+        """Return the law of a column with these (m,) ``codes`` of both attributes; ``least``: how many patients are
+        enough."""
+        size = values[1].positions.size
+        a, b = (v.indices(own).astype(np.int64) for v, own in zip(values, codes, strict=True))
+        merged = sum_by_key(a * size + b, column.counts, column.key_bits)
+        sides = zip(values, marginals(merged, size), strict=True)
+        frequent = [np.isin(np.arange(v.positions.size), side.keys[side.units >= least]) for v, side in sides]
+        tuples, places = np.array(np.divmod(merged.keys, size)), [v.positions for v in values]
+        return cls([v.distance for v in values], places, tuples, merged.counts, merged.units >= least, frequent)
 
-        ``least``: how many patients are enough. ``most``: of how many values of an attribute the law is; each other one
-        counts as the nearest of them. ``first``: the values of the first attribute, if they are known; those of the
-        second are then ``walked``.
-        """
-        size = len(distances[1].taxonomy) if len(distances) == 2 else 1
-        sides = marginals(column, size)
-        second = Values.most_frequent(distances[-1], sides[1], most)
-        values = (first, second.walked) if first else (Values.most_frequent(distances[0], sides[0], most), second)
-        a, b = (v.indices(codes) for v, codes in zip(values, np.divmod(column.keys, size), strict=True))
-        merged = sum_by_key(a.astype(np.int64) * len(second) + b, column.counts, column.key_bits)
-        frequent = []
-        for v, side in zip(values, sides, strict=True):
-            own = sum_by_key(v.indices(side.keys).astype(np.int64), side.counts, side.key_bits)
-            frequent.append(np.isin(np.arange(len(v)), own.keys[own.units >= least]))
-        tuples = np.array(np.divmod(merged.keys, len(second)))
-        return cls(values, tuples, merged.counts, merged.units >= least, tuple(frequent))
+    @cached_property
+    def values(self) -> tuple[Values, Values]:
+        """The values of both attributes."""
+        first, second = map(Values, self.distances, self.positions)
+        return first, second
 
     @property
     def share(self) -> Float64Array:
@@ -146,11 +132,11 @@ class Law:
 
     def marginal(self, which: int) -> Float64Array:
         """Return (k,) float64 P(x) of an attribute."""
-        return np.asarray(np.bincount(self.tuples[which], self.share, len(self.values[which])))
+        return np.asarray(np.bincount(self.tuples[which], self.share, self.positions[which].size))
 
     def table(self, numbers: NDArray[np.number]) -> Float32Array:
         """Return (k_A, k_B) float32 with these (m,) numbers of the window's pairs, 0 for others."""
-        result = np.zeros((len(self.values[0]), len(self.values[1])), np.float32)
+        result = np.zeros([each.size for each in self.positions], np.float32)
         result[*self.tuples] = numbers
         return result
 
@@ -172,7 +158,7 @@ class Law:
             target += (a[:, None] * mass[first]).astype(np.float32)[:, second] * b.astype(np.float32)
             rest = np.where(can, 0.0, rest)
         if not target.any():
-            raise StatisticsError(NOTHING_WRITTEN)
+            raise StatisticsError("no code is of enough patients to be written: use a smaller least, or more records")
         return np.asarray(target / target.sum(dtype=np.float64), np.float32)
 
     def _shares(self, j: int, depth: int) -> tuple[Int64Array, Float64Array]:
@@ -198,16 +184,10 @@ class Kernel:
     levels: Float32Array
 
     @classmethod
-    def started(cls, values: Values, share: Float64Array, wanted: float) -> Kernel:
-        """Return a kernel to start from; ``share``: (k,) P(x), ``wanted``: E[d²]."""
+    def started(cls, values: Values, share: Float64Array, sharpness: float) -> Kernel:
+        """Return a kernel to start from; ``share``: (k,) P(x). Of λ = 0 and shares of 1, K = 1."""
         weights = np.log(np.sqrt(share)).astype(np.float32)
-        return cls(values, 0.5 / wanted, weights, np.full(share.size, weights.min(), np.float32))
-
-    @classmethod
-    def flat(cls, values: Values) -> Kernel:
-        """Return K = 1."""
-        none = np.zeros(len(values), np.float32)
-        return cls(values, 0.0, none, none)
+        return cls(values, sharpness, weights, np.full(share.size, weights.min(), np.float32))
 
     @property
     def base(self) -> Float32Array:
@@ -269,13 +249,6 @@ class Map:
     kernels: tuple[Kernel, ...]
     tuple_weights: Float32Array
 
-    @classmethod
-    def started(cls, law: Law, kernels: tuple[Kernel, ...]) -> Map:
-        """Return the map that has the law if the attributes are independent."""
-        first, second = (np.exp(kernel.weights) / law.marginal(j) for j, kernel in enumerate(kernels))
-        a, b = law.tuples
-        return cls(law, kernels, (law.share * (first[a] * second[b])).astype(np.float32))
-
     @property
     def matrices(self) -> tuple[Float32Array, Float32Array]:
         """K_A and K_B."""
@@ -298,27 +271,50 @@ class Map:
         return np.ascontiguousarray(self.matrices[0] @ self.inner.T)
 
     @cached_property
-    def fronts(self) -> tuple[Float32Array, Float32Array]:
-        """(k_A, k_B) float32 each: Σ_b P/Z·K_B(b, b*) at (a, b*), and Σ_a P/Z·K_A(a, a*) at (a*, b)."""
-        weights = self.law.table(self.law.share / self.totals[*self.law.tuples])
-        return weights @ self.matrices[1], self.matrices[0].T @ weights
+    def factors(self) -> tuple[tuple[Float32Array, Float32Array], ...]:
+        """For each attribute (k_A, k) and (k, k_B) float32, of which posteriors G are the products.
+
+        G(x, t) = first[i, x]·second[x, j] / chances[i, j] is the posterior of the value x given the mask t = (i, j),
+        before a redraw.
+        """
+        (near, far), weights = self.matrices, self.law.table(self.law.share / self.totals[*self.law.tuples])
+        return (near.T, weights @ far), (near.T @ weights, far)
 
     @cached_property
     def chances(self) -> Float32Array:
         """(k_A, k_B) float32 Σ_s P(s)/Z(s)·K_A·K_B; times Ψ, the law of masks: T but for ``LAW_ERROR``."""
-        return np.asarray(self.matrices[0].T @ self.fronts[0])
+        first, second = self.factors[0]
+        return np.asarray(first @ second)
+
+    @cached_property
+    def law_of_masks(self) -> Float64Array:
+        """(n,) float64: the law of the n = k_A·k_B masks, which are numbered row by row."""
+        return (self.chances * self.mask_weights).astype(np.float64).ravel()
 
     def joint(self, which: int, redraw_chance: Float32Array) -> Float64Array:
         """Return (k, k) float64 P(x, x*) of an attribute, with a redraw by (k_A, k_B) η; it sums to 1."""
+        first, second = self.factors[which]
 
         def together(weights: Float32Array) -> Float32Array:
-            sums = self.fronts[0] @ weights.T if which == 0 else self.fronts[1].T @ weights
-            return np.asarray(self.matrices[which] * sums)
+            return np.asarray(first.T * (second @ weights.T) if which == 0 else second * (first.T @ weights))
 
         again = self.mask_weights * redraw_chance
         before, after = (together(again).sum(axis=1 - axis, dtype=np.float64) for axis in (0, 1))
         joint = together(self.mask_weights - again) + np.outer(before, after / max(float(after.sum()), 1e-300))
         return np.asarray(joint / joint.sum())
+
+    def mean(self, which: int, redraw_chance: Float32Array) -> Float64Array:
+        """Return (k,) float64 R̄, the mean of G over the masks that are redrawn; ``redraw_chance``: (n,) η."""
+        (first, second), weights = self.factors[which], redraw_chance * self.law_of_masks
+        shares = ratio(weights.astype(np.float32).reshape(self.chances.shape), self.chances)
+        sums = (first.T * (second @ shares.T)).sum(axis=1, dtype=np.float64)
+        return np.asarray(sums / max(float(weights.sum()), 1e-300))
+
+    def told(self, which: int, redraw_chance: Float32Array, masks: Int64Array) -> Float64Array:
+        """Return (k, m) float64: the posteriors of the values of an attribute given m masks, with a redraw by η."""
+        (first, second), (i, j) = self.factors[which], np.divmod(masks, self.chances.shape[1])
+        before = (first[i].T * second[:, j]) / self.chances[i, j].astype(np.float64)
+        return np.asarray(before + redraw_chance[masks] * (self.mean(which, redraw_chance)[:, None] - before))
 
     def scaled(self) -> Map:
         """Return the map whose masks have the law T but for an error, by over-relaxed scaling."""
@@ -330,10 +326,3 @@ class Map:
             if settled:
                 break
         return found
-
-    def sharper(self, excesses: Sequence[float]) -> Map:
-        """Return the map with other λ; ``excesses``: for each attribute its E[d²] divided by what is wanted."""
-        kernels = list(self.kernels)
-        for j, excess in enumerate(excesses):
-            kernels[j] = levelled(kernels[j].sharper(excess), self.law, j, None, SHARPENED_ROUNDS)
-        return Map(self.law, tuple(kernels), self.tuple_weights)

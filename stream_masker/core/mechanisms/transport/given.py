@@ -1,9 +1,10 @@
 """Attributes that are masked given the root: further scalars, and the elements of arrays.
 
-A value b of a record with the root a, whose mask is a*, moves by a coupling from P(b | a) to P(b* | a*), and is redrawn
-from P(b* | a*) where its mask would tell too much. Given a*, the mask b* is independent of a. So all masks of a record
-tell no more about a than a* alone. Each attribute keeps its law with the root, and its relation to others as far as the
-root explains it. Elements are drawn independently of each other given the root, but differ where the originals do.
+A value b of a record with the root a, whose mask is a*, moves by a coupling from P(b | a) to P(b* | a*), or, with the
+probability η(a*), is drawn from P(b* | a*) alone, so that no mask tells too much. Given a*, the mask b* is independent
+of a. So all masks of a record tell no more about a than a* alone. Each attribute keeps its law with the root, and its
+relation to others as far as the root explains it. Elements are drawn independently of each other given the root, but
+differ where the originals do.
 
 b and b* walk down the tree of chapters and blocks together as long as both laws allow: from each node they go to the
 same node below it as often as a coupling of both laws can (Lindvall 2002, section I.5). Once b* has parted, it is drawn
@@ -13,22 +14,20 @@ by P(b* | a*) alone. If the laws force a smaller distance than is asked for, a r
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 
 import numpy as np
 
 from stream_masker.core.arrays import (
     Float32Array,
     Float64Array,
-    Int32Array,
     Int64Array,
-    UInt64Array,
     offsets_from_lengths,
     ranges,
     ratio,
 )
-from stream_masker.core.kernels import Tree, couple, draw_given
-from stream_masker.core.mechanisms.transport.certainty import Exceeding, Limits, Told, least_redraw
+from stream_masker.core.kernels import Tree, couple
+from stream_masker.core.mechanisms.transport.certainty import Limits, needed_redraw
 from stream_masker.core.mechanisms.transport.fit import BLOCK_DEPTHS, Law
 from stream_masker.core.random import salts_of
 
@@ -44,7 +43,7 @@ class Given:
     """An attribute that is masked given the root.
 
     * ``law``: of the root and of it. ``root``: (k_A, k_A) float64 P(a, a*) of the root.
-    * ``redraw_chance``: (k_A, k_B) float32, the chance of each mask to be drawn again.
+    * ``redraw_chance``: (k_A,) float32 η by the mask of the root, the chance of a mask beside it to be drawn again.
     """
 
     law: Law
@@ -54,24 +53,21 @@ class Given:
     @property
     def target(self) -> Float32Array:
         """(k_A, k_B) float32 P(b* | a*)."""
-        return self.tree.laws[1, :, : self.redraw_chance.shape[1]]
+        return self.tree.laws[1, :, : self.law.positions[1].size]
 
     @cached_property
     def tree(self) -> Tree:
         """The values, and the blocks, chapters and root above them, with the mass of each in both laws."""
-        own, size = self.law.values[1], len(self.law.values[1])
-        lines, names = [np.arange(size)], [own.positions.astype(np.int64)]
-        for depth in BLOCK_DEPTHS:
-            concepts = own.ancestors(depth)
-            begins = np.diff(concepts, prepend=-1) != 0
-            lines.append(lines[-1][-1] + np.cumsum(begins))
-            names.append(concepts[begins])
-        starts = [np.flatnonzero(np.diff(line, prepend=-1)) for line in lines]
+        own, size = self.law.values[1], self.law.positions[1].size
+        concepts = [own.positions.astype(np.int64), *map(own.ancestors, BLOCK_DEPTHS)]
+        starts = [np.flatnonzero(np.diff(each, prepend=-1)) for each in concepts]
+        before = np.cumsum([-1, *map(len, starts)])
+        lines = [n + np.searchsorted(each, np.arange(size), "right") for n, each in zip(before, starts, strict=False)]
+        names = [each[some] for each, some in zip(concepts, starts, strict=True)]
         below = [np.zeros(size, np.int64), *(line[each] for line, each in zip(lines, starts[1:], strict=False))]
         children = np.append(np.concatenate(below), lines[-1][-1])
         first, end = (np.concatenate(each) for each in (starts, [np.append(each[1:], size) for each in starts]))
-        source, target = conditional(self.law.table(self.law.share)), conditional(self.law.target)
-        laws = np.stack([source, target, self.redraw_chance * target])
+        laws = np.stack([conditional(self.law.table(self.law.share)), conditional(self.law.target)])
         return Tree(
             np.concatenate([np.add.reduceat(laws, each, axis=2) for each in starts], axis=2),
             self.redraw_chance,
@@ -91,87 +87,73 @@ class Given:
         nodes = ranges(self.tree.children[above].ravel(), widths)
         return np.repeat(values, widths), nodes, entries[: -1 : above.shape[1]]
 
-    def draw(
-        self, root: Int32Array, root_new: Int32Array, codes: Int32Array, words: UInt64Array, lengths: Int64Array
-    ) -> Int32Array:
-        """Return the masks of values; all are positions. ``lengths``: (n,) the numbers of values of n records."""
-        first, own = self.law.values
-        indices = first.indices(root), first.indices(root_new), own.indices(codes)
-        return own.positions[draw_given(self.tree, *indices, words, offsets_from_lengths(lengths))]
-
     @classmethod
     def fitted(cls, law: Law, root: Float64Array, limits: Limits, wanted: float) -> Given:
         """Return the masking with the redraw that the limits need, and E[d²] = ``wanted``; a and a* can force more."""
-        plain, squares = cls(law, root, np.zeros_like(law.target)), law.values[1].squares
-        (roots, shares, _), source = plain.drawn, plain.tree.laws[0, :, : len(law.values[1])]
-        chances = root[:, roots] / root[:, roots].sum(axis=0)
-        redrawn = (source.T @ chances.astype(np.float32) * shares) @ plain.target[roots]
-        near, far = (float((each * squares).sum()) for each in (plain.joint(), redrawn))
-        floor = float(np.clip((wanted - near) / max(far - near, 1e-12), 0.0, 1.0))
-        redraw_chance = np.zeros_like(law.target)
+        plain = cls(law, root, np.zeros(len(root), np.float32))
+        near, far = (float((plain.joint(share) * law.values[1].squares).sum()) for share in (0.0, 1.0))
+        redraw_chance = np.full(len(root), np.clip((wanted - near) / max(far - near, 1e-12), 0.0, 1.0), np.float32)
         for new in np.flatnonzero(root.sum(axis=0) > 0.0).tolist():
-            redraw_chance[new] = least_redraw([plain.told(new, limits)], floor)
+            redraw_chance[new] = max(redraw_chance[new], plain.needed(new, limits))
         return cls(law, root, redraw_chance)
 
-    def joint(self) -> Float64Array:
-        """Return (k_B, k_B) float64 P(b, b*), which sums to 1."""
-        tree, (values, nodes, _), (roots, shares) = self.tree, self.cells, self.drawn[:2]
-        parted = np.array([self.parted(new)[0] for new in roots.tolist()])
-        masks, redraw_chance = shares[:, None] * self.target[roots], self.redraw_chance[roots]
-        again, kept = masks * redraw_chance, (masks * (1.0 - redraw_chance)).astype(np.float32)
-        means = [self.sums(own, more) / max(more.sum(), 1e-300) for own, more in zip(parted, again, strict=True)]
-        joint, posteriors = np.array(means).T @ again, np.ascontiguousarray(parted.T)
+    def needed(self, new: int, limits: Limits) -> float:
+        """Return the least η beside the mask ``new`` of the root by which no posterior exceeds its limit.
+
+        Masks that are redrawn have the law P(b* | a*), so that the posterior after a redraw is P(b | a*).
+        """
+        (values, nodes, starts), (parted, prior, neglected) = self.cells, self.parted(new)
+        inside = [np.bincount(nodes, parted * each[values])[self.tree.lines[:-1]] for each in limits.groups]
+        surest = np.append(np.maximum.reduceat(parted, starts), [each.sum(axis=0).max() for each in inside])
+        before = limits.with_groups(prior)
+        own = Limits(before, np.maximum(limits.greatest - neglected, before), limits.groups)
+        return float(needed_redraw(surest, own.aims, before).max())
+
+    def joint(self, redraw_chance: Float32Array | float) -> Float64Array:
+        """Return (k_B, k_B) float64 P(b, b*), which sums to 1; ``redraw_chance``: (k_A,) η, or one for all."""
+        tree, (values, nodes, _), (roots, shares, _) = self.tree, self.cells, self.drawn
+        parted, priors = map(np.array, zip(*(self.parted(new)[:2] for new in roots.tolist()), strict=True))
+        masks = shares[:, None] * self.target[roots]
+        again = masks * np.broadcast_to(redraw_chance, len(self.root))[roots, None]
+        joint, posteriors, kept = priors.T @ again, np.ascontiguousarray(parted.T), (masks - again).astype(np.float32)
         by_node = np.split(np.argsort(nodes, kind="stable"), np.cumsum(np.bincount(nodes))[:-1])
         for own, first, end in zip(by_node, tree.first, tree.end, strict=False):
             joint[values[own], first:end] += posteriors[own] @ kept[:, first:end]
         return np.asarray(joint / joint.sum())
 
-    @property
+    @cached_property
     def drawn(self) -> tuple[Int64Array, Float64Array, bool]:
         """The masks of the root, and their shares; ``DRAWN`` of them that stand for all, if they are more (True)."""
-        return sampled(self.root.sum(axis=0), DRAWN)
+        roots, shares, are_drawn = sampled(self.root.sum(axis=0), DRAWN)
+        some, index = np.unique(roots, return_inverse=True)
+        return some, np.bincount(index, shares).astype(np.float64), are_drawn
 
-    def told(self, new: int, limits: Limits | None = None) -> Told:
-        """Return what masks tell beside the mask ``new`` of the root; ``limits``: of all values, 1 without them.
-
-        The least probable values of the root are left out; the limits are lowered by their share. b and b* part once,
-        so the posterior of b is the same for all masks below the node at which b* parts.
-        """
-        tree, (values, nodes, _), chance = self.tree, self.cells, self.target[new].astype(np.float64)
-        parted, prior, kept = self.parted(new)
-
-        def exceeding(aims: Float64Array) -> Exceeding:
-            some = np.flatnonzero(parted > aims.astype(np.float32)[values])
-            below = tree.end[nodes[some]] - tree.first[nodes[some]]
-            masks, own = ranges(tree.first[nodes[some]], below), np.repeat(some, below)
-            there = chance[masks] > 0.0
-            return masks[there], values[own[there]], parted[own[there]].astype(np.float64)
-
-        def posteriors(masks: Int64Array) -> Float64Array:
-            by_node = np.zeros((tree.first.size, chance.size))
+    def told(self, masks: Int64Array) -> Float64Array:
+        """Return (k_B, m) float64: the posteriors of b given m masks; ascending, mask r·k_B + t is t beside the r-th
+        mask of the root that is ``drawn``."""
+        (values, nodes, _), (places, own), columns = self.cells, np.divmod(masks, self.target.shape[1]), []
+        for place in np.unique(places):
+            new = int(self.drawn[0][place])
+            parted, prior, _ = self.parted(new)
+            by_node = np.zeros((self.tree.first.size, prior.size))
             by_node[nodes, values] = parted
-            return np.asarray(by_node[tree.lines[:-1, masks]].sum(axis=0).T)
-
-        def members(weights: Float64Array) -> Float64Array:
-            inside = np.bincount(nodes, parted * weights[values], tree.first.size)
-            return np.asarray(inside[tree.lines[:-1]].sum(axis=0))
-
-        bounds = Limits.of(prior) if limits is None else Limits.of(prior, limits.greatest - 1.0 + kept, limits.groups)
-        return Told(chance, bounds, exceeding, posteriors, partial(self.sums, parted), members)
-
-    def sums(self, parted: Float32Array, weights: Float64Array) -> Float64Array:
-        """Return (k_B,) the sums of the posteriors of b given all masks, with (k_B,) weights; see ``parted``."""
-        tree, (_, nodes, starts), up_to = self.tree, self.cells, np.append(0.0, np.cumsum(weights))
-        return np.asarray(np.add.reduceat(parted * (up_to[tree.end] - up_to[tree.first])[nodes], starts))
+            before = by_node[self.tree.lines[:-1, own[places == place]]].sum(axis=0)
+            columns.append(before + self.redraw_chance[new] * (prior - before))
+        return np.concatenate(columns).T
 
     def parted(self, new: int) -> tuple[Float32Array, Float64Array, float]:
-        """Return (E,) the posteriors of b by the node at which b* parts, (k_B,) P(b | a*), and the share of records."""
+        """Return (E,) the posteriors of b by the node at which b* parts, (k_B,) P(b | a*), and the share of records
+        that is neglected: those with the least probable values of the root.
+
+        b and b* part once, so the posterior of b is the same for all masks below the node at which b* parts.
+        """
         chances, (_, nodes, starts) = self.root[:, new] / self.root[:, new].sum(), self.cells
         likely = np.argsort(-chances)
         likely = likely[: np.searchsorted(np.cumsum(chances[likely]), 1.0 - NEGLECTED) + 1]
         kept = min(float(chances[likely].sum()), 1.0)
         parts = couple(self.tree, likely, chances[likely] / kept, new)
-        return ratio(parts, self.tree.laws[1, new][nodes]), np.add.reduceat(parts, starts).astype(np.float64), kept
+        prior = np.add.reduceat(parts, starts).astype(np.float64)
+        return ratio(parts, self.tree.laws[1, new][nodes]), prior, 1.0 - kept
 
 
 def sampled(chances: Float64Array, count: int) -> tuple[Int64Array, Float64Array, bool]:

@@ -8,21 +8,20 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from stream_masker.core.arrays import BoolArray, Float64Array, Int32Array
+from stream_masker.core.arrays import Float64Array, Int32Array
 from stream_masker.core.batch import Batch, MaskedBatch
 from stream_masker.core.context import Context, ContextChoice
-from stream_masker.core.mechanisms.base import Mechanism, known_counts
+from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.mechanisms.encoding import Record
 from stream_masker.core.mechanisms.parameters import MAX_ALPHA, MIN_ALPHA, Parameters, parameter, per_attribute
 from stream_masker.core.mechanisms.transport.certainty import Limits, certain
-from stream_masker.core.mechanisms.transport.fit import Kernel, Law, Map, Values, levelled
+from stream_masker.core.mechanisms.transport.fit import Law, Values
 from stream_masker.core.mechanisms.transport.given import Given, conditional
 from stream_masker.core.mechanisms.transport.model import EVERY, FORMAT, HIDDEN, Maps, Transport, packed
-from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random import Keys, WordLayout, draw_words
 from stream_masker.core.risk.law import Channel, OutputClasses, Tuples
 from stream_masker.core.risk.risk import Risk, disclosure, limited_groups
-from stream_masker.core.statistics.counts import MAX_PATTERN_ATTRIBUTES, Counts, SparseCounts, combine, sum_by_key
+from stream_masker.core.statistics.counts import MAX_PATTERN_ATTRIBUTES, Counts, SparseCounts, combine
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.errors import ParameterError, StatisticsError
 
@@ -36,9 +35,6 @@ Part: TypeAlias = Mapping[tuple[int, ...], SparseCounts]
 """The counts of some records, by attributes: (j,) for the values of attribute j, (i, j) for pairs of values.
 
 Scalars count once for each record, except in pairs with an array."""
-
-Groups: TypeAlias = Sequence[Mapping[str, tuple[BoolArray, float]]]
-"""The sensitive groups of each attribute, by name: their members among the concepts, and their limits."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +96,7 @@ class SemanticTransport(Mechanism):
       not distinguished, and nothing is promised.
     * A value that is not among the window's 2,000 most frequent ones is masked as the nearest of them.
     * Fields that are ``context`` stay in the record. Each context with enough records has a map of its own. The others
-      share the map of all records, restricted to the codes that occur in them if these are enough.
+      have the map of all records, which the promise is then about.
     * A pair of codes of fewer patients (different noise keys) than ``least`` spreads over the pairs of the same blocks.
       So a written pair does not prove that the window has it.
 
@@ -118,15 +114,13 @@ class SemanticTransport(Mechanism):
 
     parameters_type = TransportParameters
 
-    def __init__(self, taxonomies: Mapping[str, Taxonomy], **options: Any) -> None:
-        """Create a mechanism without statistics; ``options``: see ``Mechanism``."""
-        super().__init__(taxonomies, **options)
+    def _set_up(self) -> None:
         given, known = self.parameters, Context.of(self.parameters.context or {})
         for name in known.names:
             if name in self.attributes:
                 raise ParameterError(f"{name!r} is masked: a context is of fields that stay")
         self._context, self._alpha = known, np.array([*per_attribute("alpha", given.alpha, self.attributes).values()])
-        self._groups = limited_groups({} if given.sensitive is None else given.sensitive, self._taxonomies)
+        self.groups = limited_groups({} if given.sensitive is None else given.sensitive, self._taxonomies)
 
     @property
     def context(self) -> Context:
@@ -154,7 +148,7 @@ class SemanticTransport(Mechanism):
         out, for lists, gets the chances of all values.
         """
         law = self._prepared_statistics().laws[j]
-        own, (joint, _) = Values.of(self.distances[j], law.positions).indices(values), law.joints
+        joint, own = law.joints[0], Values(self.distances[j], law.positions).indices(values)
         rows = np.where(joint[own].any(axis=1, keepdims=True), joint[own], joint.sum(axis=0))
         classes = OutputClasses.of_values(law.positions, len(self.distances[j].taxonomy))
         return Channel(values, rows / rows.sum(axis=1, keepdims=True), classes)
@@ -163,24 +157,17 @@ class SemanticTransport(Mechanism):
         """Return None: ``risk`` follows from the maps."""
 
     def risk(self, *, draws: int = 1000) -> Risk:
-        """Return the risk, which follows from the maps: their law is that of the window. See ``Mechanism``."""
-        maps = self._prepared_statistics()
-        known_counts(self._counts)
-        value, record, unchanged, rmse = {}, {}, {}, {}
+        """Return the risk; what all masks of a record tell follows from the maps. See ``Mechanism``."""
+        found, laws, record = super().risk(draws=draws), self._prepared_statistics().laws, {}
         for j, (name, distance) in enumerate(zip(self.attributes, self.distances, strict=True)):
-            law = maps.laws[j]
-            (joint, most), positions, (blocks, error) = law.joints, law.positions, law.blocks()
-            prior = joint.sum(axis=1)
-            value[name] = disclosure(distance.taxonomy, positions, prior, [joint])
-            record[name] = disclosure(distance.taxonomy, positions, prior, blocks, error)
+            (blocks, error), (joint, most) = laws[j].blocks(), laws[j].joints
+            record[name] = disclosure(distance.taxonomy, laws[j].positions, joint.sum(axis=1), blocks, error)
             if error:  # the promise bounds what was not drawn
                 record[name] = replace(record[name], greatest=max(self.parameters.certainty, most))
-            unchanged[name] = float(joint.trace())
-            rmse[name] = float((joint * distance.matrix(positions) ** 2).sum() ** 0.5)
-        return Risk(value, record, unchanged, None, rmse)
+        return replace(found, record=record)
 
     def _model(self, counts: Counts, statistics: Statistics) -> Mapping[str, Any]:
-        return Strata(self, self._groups, counts, self._alpha * np.diag(statistics.covariance)).model()
+        return Strata(self, counts, (self._alpha * np.diag(statistics.covariance)).tolist()).model()
 
     def _prepare(self, statistics: Statistics) -> Maps:
         return Maps.read(statistics.model, self.context.to_list(), self.distances)
@@ -193,99 +180,92 @@ class SemanticTransport(Mechanism):
         return replace(batch, context=context.numbers([[record.get(n) for record in records] for n in context.names]))
 
 
+@dataclass(frozen=True)
 class Strata:
     """Fits the maps of a window: of each context, and of each pattern of missing attributes.
 
     A missing code tells something about the codes that are there. So the records with the same attributes present have
     a law and a map of their own, of a pair or of a root, by which others are masked, as have the records of a context.
 
-    ``wanted``: (p,) E[d²] that is asked for.
+    ``wanted``: E[d²] that is asked for of each of p attributes.
     """
 
-    def __init__(self, mechanism: SemanticTransport, groups: Groups, counts: Counts, wanted: Float64Array) -> None:
-        self._mechanism, self._groups, self._counts = mechanism, groups, counts
-        self._sizes = [len(d.taxonomy) for d in mechanism.distances]
-        self._wanted: list[float] = wanted.tolist()
+    mechanism: SemanticTransport
+    counts: Counts
+    wanted: Sequence[float]
 
     def model(self) -> dict[str, Any]:
         """Return the model of the window. Raises StatisticsError if nothing can be masked."""
-        constant = [name for name, w in zip(self._mechanism.attributes, self._wanted, strict=True) if not w > 0.0]
+        constant = [name for name, w in zip(self.mechanism.attributes, self.wanted, strict=True) if not w > 0.0]
         if constant:
             raise StatisticsError(
                 f"{', '.join(constant)}: all values are equal, so nothing could be masked; calibrate on records with "
                 "different values"
             )
-        every, contexts = self._parts(self._counts), self._counts.contexts if self._mechanism.context else {}
+        contexts = self.counts.contexts if self.mechanism.context else {}
         strata = [
-            [number, pattern, _records(part), self._maps(part) or self._maps_of_all(every[pattern], part)]
-            for number, parts in [(EVERY, every), *((number, self._parts(own)) for number, own in contexts.items())]
-            for pattern, part in parts.items()
+            [number, pattern, *self._maps(part)]
+            for number, counts in {EVERY: self.counts, **contexts}.items()
+            for pattern, part in self._parts(counts).items()
         ]
-        columns = enumerate(self._counts.values)
+        columns = enumerate(self.counts.values)
         hidden = [packed(Transport.independent(j, self._law((j,), {(j,): own})).published()) for j, own in columns]
-        return {"context": self._mechanism.context.to_list(), "strata": [*strata, [EVERY, HIDDEN, 0, hidden]]}
+        return {"context": self.mechanism.context.to_list(), "strata": [*strata, [EVERY, HIDDEN, 0, hidden]]}
 
     def _parts(self, counts: Counts) -> dict[int, Part]:
-        """Return the counts of each pattern that occurs: the sum of 2^j over the attributes j that are missing."""
+        """Return the counts of each pattern that occurs: the sum of 2^j over the attributes j that are missing.
+
+        A tuple of records that lack nothing is of as many patients as in the whole window.
+        """
         every: dict[tuple[int, ...], SparseCounts] = {(i, j): pair for (i, j), pair in counts.pairs.items()}
         for j, column in enumerate(counts.values):
             events = counts.events.get((j,), column)
             bits = None if column.key_bits is None else column.key_bits[np.searchsorted(column.keys, events.keys)]
             every[j,] = replace(events, key_bits=bits)
-        p, parts = len(counts.values), dict[int, Part]()
-        missing = (np.unique(column.keys & ((1 << p) - 1)).tolist() for column in counts.lacking.values())
-        for pattern in sorted({0}.union(*missing)):
-            found = {key: _of_pattern(pattern, p, column, counts.lacking.get(key)) for key, column in every.items()}
-            if part := {key: column for key, column in found.items() if column.keys.size}:
-                parts[pattern] = part
-        return parts
+        p, parts = len(counts.values), {0: every}
+        for key, lacking in counts.lacking.items():
+            patterns, some = lacking.keys & ((1 << p) - 1), replace(lacking, keys=lacking.keys >> p)
+            every[key] = combine([every[key], replace(some, counts=-some.counts)])
+            for pattern in np.unique(patterns).tolist():
+                parts.setdefault(pattern, {})[key] = some.select(patterns == pattern)
+        every = {key: column for key, column in every.items() if column.keys.size}
+        return {pattern: part for pattern, part in sorted((parts | {0: every}).items()) if part}
 
-    def _maps(self, part: Part) -> list[Any]:
-        """Return the maps of some records as they are published; none for too few of them."""
-        records = self._counts.records
-        if _records(part) < max(min(ENOUGH, records / 10), records / ENOUGH_SHARE):
-            return []
+    def _maps(self, part: Part) -> tuple[int, list[Any]]:
+        """Return the number of some records, at least, and their maps as they are published; none for too few of them.
+
+        Of arrays alone, elements are counted.
+        """
+        records, every = min(column.rows for key, column in part.items() if len(key) == 1), self.counts.records
+        if records < max(min(ENOUGH, every / 10), every / ENOUGH_SHARE):
+            return records, []
         present = [key[0] for key in part if len(key) == 1]
-        scalars = [j for j in present if j not in self._counts.lengths]
+        scalars = [j for j in present if j not in self.counts.lengths]
         pair = len(scalars) == len(present) == 2
         keys = [tuple(scalars)] if pair else [(j,) for j in scalars[:1] or present]
-        laws = {key: self._law(key, part) for key in keys}
-        if not all(some.any() for law in laws.values() for some in law.frequent):
-            return []
-        maps = []
-        for key, law in laws.items():
-            links = {j: self._law((key[0], j), part, law.values[0]) for j in present if scalars and j not in key}
-            maps.append(packed(self._fitted(key, law, links).published()))
-        return maps
+        laws = [self._law(key, part) for key in keys]
+        if not all(some.any() for law in laws for some in law.frequent):
+            return records, []
+        given = [j for j in present if scalars and j not in keys[0]]
+        links = {j: self._law((keys[0][0], j), part, laws[0].values[0]) for j in given}
+        return records, [packed(self._fitted(*each, links).published()) for each in zip(keys, laws, strict=True)]
 
-    def _maps_of_all(self, every: Part, own: Part) -> list[Any]:
-        """Return the maps of the records of all contexts that have only codes that occur in one; none if these are all.
-
-        ``every``, ``own``: the counts of all, and of the context. Codes are restricted if some are of enough patients.
-        """
-        least = self._mechanism.parameters.least
-        some = {key[0]: column.keys[column.units >= least] for key, column in own.items() if len(key) == 1}
-        part = {}
-        for key, column in every.items():
-            codes = np.divmod(column.keys, self._sizes[key[-1]])[-len(key) :]
-            held = [np.isin(code, some[j]) | (some[j].size < 2) for j, code in zip(key, codes, strict=True)]
-            part[key] = column.select(np.logical_and.reduce(held))
-        return [] if _records(part) == _records(every) else self._maps(part)
-
-    def _law(self, key: tuple[int, ...], part: Part, first: Values | None = None) -> Law:
-        """Return the law of one attribute, or of a pair; ``first``: the values of the first one, if they are known."""
-        (i, j), made = (min(key), max(key)), self._mechanism
+    def _law(self, key: tuple[int, ...], part: Part, root: Values | None = None) -> Law:
+        """Return the law of one attribute, or of a pair; ``root``: the values of the first one, if the second is masked
+        given it."""
+        (i, j), made = (min(key), max(key)), self.mechanism
         column = part[key] if key in part else part[i, j]
-        if key not in part:
-            own, other = np.divmod(column.keys, self._sizes[j])
-            column = sum_by_key(other * self._sizes[i] + own, column.counts, column.key_bits)
-        return Law.of(column, [made.distances[j] for j in key], made.parameters.least, made.most_values, first)
+        codes = np.divmod(column.keys, len(made.distances[j].taxonomy) if len(key) == 2 else 1)
+        codes = codes if key[0] == i else codes[::-1]
+        first, second = (
+            Values.most_frequent(made.distances[k], own, column.counts, made.most_values)
+            for k, own in zip((key[0], key[-1]), codes, strict=True)
+        )
+        return Law.of((root, second.walked) if root else (first, second), codes, column, made.parameters.least)
 
     def _fitted(self, key: tuple[int, ...], law: Law, links: Mapping[int, Law]) -> Transport:
         """Return a map, and what is masked given it; ``links``: by attribute, the law of the root and it."""
-        wanted, kernels = [self._wanted[j] for j in key], list(map(Kernel.flat, law.values))
-        for k, goal in enumerate(wanted):
-            kernels[k] = levelled(Kernel.started(law.values[k], law.marginal(k), goal), law, k, goal)
+        wanted = [self.wanted[j] for j in key]
         sources = {j: conditional(pair.table(pair.share)) for j, pair in links.items()}
         bounds = {j: self._limits(j, links[j].values[1], law.marginal(0) @ source) for j, source in sources.items()}
         told: list[tuple[Float64Array, float]] = []  # by the root's mask of the others, where this can exceed a limit
@@ -294,35 +274,15 @@ class Strata:
             over = chances.max(axis=1) > greatest
             told += zip(chances[over], greatest[over].tolist(), strict=True)
         limits = [self._limits(j, law.values[k], law.marginal(k), told) for k, j in enumerate(key)]
-        found, redraw_chance = certain(Map.started(law, tuple(kernels)), limits, wanted)
+        found, redraw_chance = certain(law, limits, wanted)
         root = found.joint(0, redraw_chance) if links else np.zeros((0, 0))
-        given = {j: Given.fitted(pair, root, bounds[j], self._wanted[j]) for j, pair in links.items()}
+        given = {j: Given.fitted(pair, root, bounds[j], self.wanted[j]) for j, pair in links.items()}
         return Transport(key, found, redraw_chance, given)
 
     def _limits(
         self, j: int, values: Values, prior: Float64Array, others: Sequence[tuple[Float64Array, float]] = ()
     ) -> Limits:
         """Return the limits of the values of an attribute with these priors, of its sensitive groups, and of others."""
-        own = [(inside[values.positions].astype(np.float64), limit) for inside, limit in self._groups[j].values()]
-        groups = [*(each for each in own if each[0].any()), *others]
-        weights = np.array([each for each, _ in groups]).reshape(len(groups), prior.size)
-        asked = np.append(np.full(prior.size, self._mechanism.parameters.certainty), [limit for _, limit in groups])
-        return Limits.of(prior, asked, weights)
-
-
-def _records(part: Part) -> int:
-    """Return the number of records, at least; of arrays alone that of elements."""
-    return min(column.rows for key, column in part.items() if len(key) == 1)
-
-
-def _of_pattern(pattern: int, p: int, column: SparseCounts, lacking: SparseCounts | None) -> SparseCounts:
-    """Return the counts of the rows of a column whose records lack what a pattern says.
-
-    ``lacking``: see ``Counts``. A tuple of records that lack nothing is of as many patients as in the whole window.
-    """
-    if lacking is None:
-        return column.select(np.full(column.keys.size, pattern == 0))
-    some = lacking.select(lacking.keys & ((1 << p) - 1) == pattern) if pattern else lacking
-    part = sum_by_key(some.keys >> p, some.counts, some.key_bits)
-    rest = part if pattern else combine([column, replace(part, counts=-part.counts)])
-    return rest.select(rest.counts > 0)
+        own = self.mechanism.groups[j].values()
+        groups = [(inside[values.positions].astype(np.float64), limit) for inside, limit in own]
+        return Limits.of(prior, self.mechanism.parameters.certainty, [*groups, *others])

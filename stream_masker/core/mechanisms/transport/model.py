@@ -7,9 +7,10 @@ derives T and Ψ from these, so that all mask alike.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -17,16 +18,16 @@ import numpy as np
 from stream_masker.core.arrays import Float32Array, Float64Array, Int32Array, Int64Array, UInt64Array
 from stream_masker.core.batch import Batch
 from stream_masker.core.distance import Distance
-from stream_masker.core.kernels import REDRAWN, SECOND, Products, draw_products, mixed_word
-from stream_masker.core.mechanisms.transport.certainty import COLUMNS, Told
+from stream_masker.core.kernels import REDRAWN, SECOND, Products, draw_given, draw_products, mixed_word
 from stream_masker.core.mechanisms.transport.fit import Kernel, Law, Map, Values
 from stream_masker.core.mechanisms.transport.given import Given, sampled
 from stream_masker.core.random import salts_of, uniforms
 from stream_masker.core.risk.law import hoeffding_bound
+from stream_masker.core.risk.risk import COLUMNS
 from stream_masker.core.statistics.summary import pack_array, read_model_field, unpack_array
 from stream_masker.errors import StatisticsError
 
-FORMAT = 14
+FORMAT = 15
 """The number of the format of models and snapshots."""
 EVERY, HIDDEN = -1, -1
 """The number that stands for all contexts, and the pattern of the maps that are independent of the values."""
@@ -50,31 +51,35 @@ class Transport:
     @classmethod
     def independent(cls, attribute: int, law: Law) -> Transport:
         """Return the map of one attribute whose masks are independent of their values."""
-        kernels = tuple(map(Kernel.flat, law.values))
+        kernels = tuple(Kernel.started(v, np.ones(v.positions.size), 0.0) for v in law.values)
         return cls((attribute,), Map(law, kernels, law.share.astype(np.float32)), np.zeros_like(law.target), {})
 
     @cached_property
-    def _draws(self) -> tuple[list[Products], list[Products]]:
-        """What the masks of both attributes are drawn from, and what they are drawn from again: R up to a factor."""
-        own, drawn, redrawn = self.map, [], []
+    def _draws(self) -> list[Products]:
+        """What the masks of an attribute are drawn from, and drawn from again, which is R up to a factor; of both."""
+        own, draws = self.map, list[Products]()
         again = self.redraw_chance * own.chances * own.mask_weights
         sums = again.sum(axis=1, dtype=np.float64).astype(np.float32)[None]
         weights = (own.inner, sums), (own.mask_weights, again)
         for values, matrix, (near, far) in zip(own.law.values, own.matrices, weights, strict=True):
-            order, natural = np.argsort(values.squares, axis=1, kind="stable"), np.arange(len(values))[None]
+            order, natural = np.argsort(values.squares, axis=1, kind="stable"), np.arange(values.positions.size)[None]
             salts, ones = salts_of(values.positions), np.ones(natural.shape, np.float32)
-            drawn.append(Products(order.astype(np.uint16), np.take_along_axis(matrix, order, 1), near, salts))
-            redrawn.append(Products(natural.astype(np.uint16), ones, far, salts))
-        return drawn, redrawn
+            draws.append(Products(order.astype(np.uint16), np.take_along_axis(matrix, order, 1), near, salts))
+            draws.append(Products(natural.astype(np.uint16), ones, far, salts))
+        return draws
 
-    def draw(self, codes: Sequence[Int32Array], words: Sequence[UInt64Array]) -> list[Int32Array]:
-        """Return the masks of records that have all attributes, as positions.
+    def draw(
+        self, codes: Sequence[Int32Array], words: Sequence[UInt64Array], lengths: Sequence[Int64Array]
+    ) -> dict[int, Int32Array]:
+        """Return, by attribute, the masks of n records that have all of them, as positions.
 
-        ``codes``: (n,) positions of each attribute. ``words``: (n,) a random word of each value.
+        Of each attribute ``codes``: the positions of values, ``words``: a random word of each value, ``lengths``: (n,)
+        the numbers of values of the records.
         """
-        (a, b), own, ((first, second), (again, beside)) = self.map.law.values, self.map, self._draws
-        x, word, other = a.indices(codes[0]).astype(np.int64), words[0], words[-1]
-        y = b.indices(codes[1]).astype(np.int64) if len(codes) == 2 else np.zeros_like(x)
+        (a, b), own, (first, again, second, beside) = self.map.law.values, self.map, self._draws
+        i, j = self.attributes[0], self.attributes[-1]
+        x, word, other = a.indices(codes[i]).astype(np.int64), words[i], words[j]
+        y = b.indices(codes[j]).astype(np.int64) if i != j else np.zeros_like(x)
         none = np.full(x.size, -1)
         drawn = draw_products(first, x, y, own.totals[x, y].astype(np.float64), none, word)
         others = draw_products(second, y, drawn, own.inner[y, drawn].astype(np.float64), none, other)
@@ -84,63 +89,62 @@ class Transport:
         row, sums = np.zeros_like(none), again.weights[0].astype(np.float64)
         drawn[some] = draw_products(again, row, row, np.full(none.size, sums.sum()), none, word)
         others[some] = draw_products(beside, row, drawn[some], sums[drawn[some]], none, other)
-        return [a.positions[drawn], b.positions[others]][: len(codes)]
+        masks = {j: b.positions[others], i: a.positions[drawn]}
+        for k, given in self.given.items():
+            indices = draw_given(given.tree, x, drawn, self.values[k].indices(codes[k]), words[k], lengths[k])
+            masks[k] = self.values[k].positions[indices]
+        return masks
 
-    def values(self, attribute: int) -> Values:
-        """Return the values of an attribute."""
-        if attribute in self.given:
-            return self.given[attribute].law.values[1]
-        return self.map.law.values[self.attributes.index(attribute)]
+    @cached_property
+    def values(self) -> Mapping[int, Values]:
+        """The values of each attribute."""
+        own = zip(self.attributes, self.map.law.values, strict=False)
+        return dict(own) | {j: given.law.values[1] for j, given in self.given.items()}
 
     def joint(self, attribute: int) -> Float64Array:
         """Return (k, k) float64: the joint law of the values of an attribute and their own masks."""
         if attribute in self.given:
-            return self.given[attribute].joint()
+            return self.given[attribute].joint(self.given[attribute].redraw_chance)
         return self.map.joint(self.attributes.index(attribute), self.redraw_chance)
 
-    def told(self, attribute: int) -> Iterator[tuple[float, Told, Float32Array, bool]]:
-        """Yield what masks tell of an attribute for all records, or by the root's masks: the share of records, what is
-        told, (n,) float32 η, and whether these masks of the root are drawn to stand for others too."""
-        if attribute not in self.given:
-            yield 1.0, Told.of(self.map, self.attributes.index(attribute)), self.redraw_chance.ravel(), False
-            return
-        given = self.given[attribute]
-        roots, shares, drawn = given.drawn
-        for new, share in zip(roots.tolist(), shares.tolist(), strict=True):
-            yield share, given.told(new), given.redraw_chance[new], drawn
+    def observed(self, attribute: int) -> tuple[Float64Array, Callable[[Int64Array], Float64Array], bool]:
+        """Return what n masks tell of an attribute: all masks of the map, or those beside some masks of the root.
+
+        That is their law, (n,) float64; what gives the posteriors of m of them, (k, m) float64; and whether these masks
+        of the root are drawn to stand for all.
+        """
+        if attribute in self.given:
+            given = self.given[attribute]
+            roots, shares, are_drawn = given.drawn
+            return (shares[:, None] * given.target[roots]).ravel(), given.told, are_drawn
+        which = self.attributes.index(attribute)
+        return self.map.law_of_masks, partial(self.map.told, which, self.redraw_chance.ravel()), False
 
     def published(self) -> list[Any]:
         """Return what is published: lists of numbers and arrays."""
         kernels = [[k.sharpness, k.weights, k.levels] for k in self.map.kernels]
-        given = [[j, published_law(g.law), g.redraw_chance] for j, g in self.given.items()]
-        own = published_law(self.map.law), self.map.tuple_weights, kernels, self.redraw_chance
+        given = [[j, _published(g.law), g.redraw_chance] for j, g in self.given.items()]
+        own = _published(self.map.law), self.map.tuple_weights, kernels, self.redraw_chance
         return [list(self.attributes), *own, given]
 
     @classmethod
     def read(cls, model: Sequence[Any], distances: Sequence[Distance]) -> Transport:
-        """Return what ``published`` returned."""
+        """Return what ``published`` returned; ``distances``: of all attributes."""
         attributes, published, tuple_weights, kernels, redraw_chance, links = model
-        law = read_law(published, [distances[j] for j in attributes])
+        law = Law([distances[attributes[0]], distances[attributes[-1]]], *published)
         curves = tuple(Kernel(v, *kernel) for v, kernel in zip(law.values, kernels, strict=True))
         if law.counts.shape != tuple_weights.shape or law.target.shape != redraw_chance.shape:
             raise ValueError("arrays of a map have other sizes than its law")
-        own, given = Map(law, curves, tuple_weights), {}
-        root = own.joint(0, redraw_chance) if links else np.zeros((0, 0))
-        for j, published, redrawn in links:
-            given[j] = Given(read_law(published, [distances[attributes[0]], distances[j]]), root, redrawn)
+        own = Map(law, curves, tuple_weights)
+        joint = own.joint(0, redraw_chance) if links else np.zeros((0, 0))
+        laws = {j: Law([law.distances[0], distances[j]], *published) for j, published, _ in links}
+        given = {j: Given(laws[j], joint, redrawn) for j, _, redrawn in links}
         return cls(tuple(attributes), own, redraw_chance, given)
 
 
-def published_law(law: Law) -> list[Any]:
-    """Return what is published of a law: lists of arrays."""
-    return [[v.positions for v in law.values], law.tuples, law.counts, law.heavy, list(law.frequent)]
-
-
-def read_law(model: Sequence[Any], distances: Sequence[Distance]) -> Law:
-    """Return the law of one or two attributes with these distances, of which ``published_law`` returned this."""
-    positions, tuples, counts, heavy, frequent = model
-    sides = zip((*distances, *distances)[:2], positions, strict=True)
-    return Law(tuple(Values.of(distance, each) for distance, each in sides), tuples, counts, heavy, tuple(frequent))
+def _published(law: Law) -> list[Any]:
+    """Return what is published of a law: lists of arrays, in the order of its fields but the first one."""
+    return [law.positions, law.tuples, law.counts, law.heavy, law.frequent]
 
 
 def packed(each: Any) -> Any:
@@ -171,7 +175,7 @@ class AttributeLaw:
     @cached_property
     def positions(self) -> Int32Array:
         """(k,) int32: all values and masks."""
-        return np.unique(np.concatenate([part.values(self.attribute).positions for _, part in self.parts]))
+        return np.unique(np.concatenate([part.values[self.attribute].positions for _, part in self.parts]))
 
     @cached_property
     def joints(self) -> tuple[Float64Array, float]:
@@ -188,44 +192,33 @@ class AttributeLaw:
         (``Disclosure``): 0 unless columns are drawn at random, because there are too many."""
         blocks, squares = [], 0.0
         for share, part in self.parts:
-            places = self._places(part)
-            for own, told, redraw_chance, drawn in part.told(self.attribute):
-                masks, weights, some_drawn = sampled(told.chance, max(1, round(DRAWN_MASKS * share * own)))
-                weights = weights * share * own
-                if drawn or some_drawn:
-                    squares += float(weights @ weights)
-                mean = told.mean(redraw_chance)
-                for some in np.array_split(np.arange(masks.size), max(1, masks.size // COLUMNS)):
-                    block = np.zeros((self.positions.size, some.size))
-                    block[places] = told.redrawn(redraw_chance, mean, masks[some]) * weights[some]
-                    blocks.append(block)
+            chance, told, roots_drawn = part.observed(self.attribute)
+            masks, weights, masks_drawn = sampled(chance, max(1, round(DRAWN_MASKS * share)))
+            squares += float(weights @ weights) * share**2 if roots_drawn or masks_drawn else 0.0
+            block = np.zeros((self.positions.size, masks.size))
+            block[self._places(part)] = told(masks) * weights * share
+            blocks += np.array_split(block, masks.size // COLUMNS + 1, axis=1)
         return blocks, hoeffding_bound(1.0 / squares) if squares else 0.0
 
     def _places(self, part: Transport) -> Int64Array:
         """Return the places of the values of a part."""
-        return np.searchsorted(self.positions, part.values(self.attribute).positions)
+        return np.searchsorted(self.positions, part.values[self.attribute].positions)
 
 
 @dataclass(frozen=True, eq=False)
 class Maps:
     """The maps of a window in use.
 
-    * ``strata``: by context (or ``EVERY``) and pattern of missing attributes, the number of these records and their
-      maps; none for too few records, which then have the maps of all contexts.
-    * ``hidden``: for each attribute a map whose masks do not depend on the values, for records without other maps.
-    * ``contexts``: whether there are any.
+    ``strata``: by context (or ``EVERY``) and pattern of missing attributes, the number of these records and their maps;
+    none for too few records, which then have the maps of all contexts. By ``EVERY`` and ``HIDDEN``, for each attribute
+    a map whose masks do not depend on the values, for records without other maps.
     """
 
     strata: Mapping[tuple[int, int], tuple[int, tuple[Transport, ...]]]
-    hidden: tuple[Transport, ...]
-    contexts: bool
 
     @classmethod
     def read(cls, model: Mapping[str, Any], context: Sequence[Any], distances: Sequence[Distance]) -> Maps:
-        """Return the maps of a model. Raises StatisticsError if it is not valid, or of other contexts.
-
-        ``context``: the contexts of the mechanism.
-        """
+        """Return the maps of a model. Raises StatisticsError if it is not valid, or not of this ``context``."""
         if read_model_field(model, "context") != context:
             raise StatisticsError("the model's contexts are not those of this mechanism")
         try:
@@ -233,16 +226,16 @@ class Maps:
                 (int(number), int(pattern)): (int(n), tuple(Transport.read(each, distances) for each in maps))
                 for number, pattern, n, maps in unpacked(model["strata"])
             }
-            _, every = strata.pop((EVERY, HIDDEN))
-            hidden = tuple(every[j] for j in range(len(distances)))
         except (TypeError, ValueError, KeyError, IndexError, AttributeError) as error:
             raise StatisticsError(f"the model does not have the expected format ({type(error).__name__})") from None
-        return cls(strata, hidden, bool(context))
+        return cls(strata)
 
     def maps(self, context: int, pattern: int) -> tuple[Transport, ...]:
         """Return the maps by which records are masked."""
         own, pooled = (self.strata.get((number, pattern), (0, ()))[1] for number in (context, EVERY))
-        return own or pooled or tuple(each for j, each in enumerate(self.hidden) if not pattern >> j & 1)
+        return (
+            own or pooled or tuple(each for j, each in enumerate(self.strata[EVERY, HIDDEN][1]) if not pattern >> j & 1)
+        )
 
     def mask(self, batch: Batch, words: Sequence[UInt64Array]) -> list[Int32Array]:
         """Return the masks of each column; ``words``: one random word for each value of each column.
@@ -251,10 +244,8 @@ class Maps:
         """
         columns, masks = batch.columns, [np.full(column.codes.size, -1, np.int32) for column in batch.columns]
         p, lengths = len(columns), [column.present_lengths for column in columns]
-        context = np.full(batch.size, EVERY) if batch.context is None or not self.contexts else batch.context
-        strata = context << p
-        for j, present in enumerate(lengths):
-            strata |= (present == 0).astype(np.int64) << j
+        context = np.full(batch.size, EVERY) if batch.context is None else batch.context
+        strata = (context << p) + (1 << np.arange(p)) @ (np.array(lengths) == 0)
         for key in set(strata.tolist()):
             records = strata == key
             places = [np.flatnonzero(np.repeat(records, column.lengths) & (column.codes >= 0)) for column in columns]
@@ -263,25 +254,20 @@ class Maps:
             for each in self.maps(key >> p, key & ((1 << p) - 1)):
                 if len(each.attributes) == 2 and any(columns[j].is_array for j in each.attributes):
                     raise StatisticsError("the statistics are of records without lists: calibrate with lists")
-                drawn = each.draw([codes[j] for j in each.attributes], [own[j] for j in each.attributes])
-                for j, new in zip(each.attributes, drawn, strict=True):
+                for j, new in each.draw(codes, own, [number[records] for number in lengths]).items():
                     masks[j][places[j]] = new
-                for j, given in each.given.items():
-                    root = codes[each.attributes[0]]
-                    masks[j][places[j]] = given.draw(root, drawn[0], codes[j], own[j], lengths[j][records])
         return masks
 
     @cached_property
-    def laws(self) -> tuple[AttributeLaw, ...]:
+    def laws(self) -> Mapping[int, AttributeLaw]:
         """The law of each attribute and its masks."""
-        found: list[list[tuple[int, Transport]]] = [[] for _ in self.hidden]
+        found, contexts = (
+            defaultdict[int, Counter[Transport]](Counter),
+            any(number != EVERY for number, _ in self.strata),
+        )
         for (context, pattern), (records, _) in self.strata.items():
-            if (context == EVERY) is not self.contexts:
+            if records and (context == EVERY) is not contexts:
                 for each in self.maps(context, pattern):
                     for j in (*each.attributes, *each.given):
-                        found[j].append((records, each))
-        totals = [sum(records for records, _ in parts) for parts in found]
-        return tuple(
-            AttributeLaw(j, [(records / total, part) for records, part in parts])
-            for j, (parts, total) in enumerate(zip(found, totals, strict=True))
-        )
+                        found[j][each] += records
+        return {j: AttributeLaw(j, [(n / own.total(), part) for part, n in own.items()]) for j, own in found.items()}

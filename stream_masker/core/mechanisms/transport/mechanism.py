@@ -96,7 +96,7 @@ class SemanticTransport(Mechanism):
       not distinguished, and nothing is promised.
     * A value that is not among the window's 2,000 most frequent ones is masked as the nearest of them.
     * Fields that are ``context`` stay in the record. Each context with enough records has a map of its own. The others
-      have the map of all records, which the promise is then about.
+      share the map of all records, restricted to the codes that occur in them if these are enough.
     * A pair of codes of fewer patients (different noise keys) than ``least`` spreads over the pairs of the same blocks.
       So a written pair does not prove that the window has it.
 
@@ -202,11 +202,12 @@ class Strata:
                 f"{', '.join(constant)}: all values are equal, so nothing could be masked; calibrate on records with "
                 "different values"
             )
-        contexts = self.counts.contexts if self.mechanism.context else {}
+        every, contexts = self._parts(self.counts), self.counts.contexts if self.mechanism.context else {}
         strata = [
-            [number, pattern, *self._maps(part)]
-            for number, counts in {EVERY: self.counts, **contexts}.items()
-            for pattern, part in self._parts(counts).items()
+            [number, pattern, records, maps or self._maps_of_all(every[pattern], part)]
+            for number, parts in [(EVERY, every), *((number, self._parts(own)) for number, own in contexts.items())]
+            for pattern, part in parts.items()
+            for records, maps in [self._maps(part)]
         ]
         columns = enumerate(self.counts.values)
         hidden = [packed(Transport.independent(j, self._law((j,), {(j,): own})).published()) for j, own in columns]
@@ -249,6 +250,19 @@ class Strata:
         given = [j for j in present if scalars and j not in keys[0]]
         links = {j: self._law((keys[0][0], j), part, laws[0].values[0]) for j in given}
         return records, [packed(self._fitted(*each, links).published()) for each in zip(keys, laws, strict=True)]
+
+    def _maps_of_all(self, every: Part, own: Part) -> list[Any]:
+        """Return the maps of the records of all contexts that have only codes of enough patients of one, if these are
+        some; none if these are all records."""
+        least, part = self.mechanism.parameters.least, dict[tuple[int, ...], SparseCounts]()
+        some = {key[0]: column.keys[column.units >= least] for key, column in own.items() if len(key) == 1}
+        for key, column in every.items():
+            codes = np.divmod(column.keys, len(self.mechanism.distances[key[-1]].taxonomy))[-len(key) :]
+            held = [np.isin(code, some[j]) | (some[j].size < 2) for j, code in zip(key, codes, strict=True)]
+            part[key] = column.select(np.logical_and.reduce(held))
+        return (
+            [] if all(part[key].keys.size == column.keys.size for key, column in every.items()) else self._maps(part)[1]
+        )
 
     def _law(self, key: tuple[int, ...], part: Part, root: Values | None = None) -> Law:
         """Return the law of one attribute, or of a pair; ``root``: the values of the first one, if the second is masked

@@ -63,6 +63,9 @@ class Distance:
         first, second = ([self.taxonomy.position(c)] for c in (c1, c2))
         return float(self.pairs(np.array(first), np.array(second))[0])
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.taxonomy!r})"
+
     def __eq__(self, other: object) -> bool:
         """Return whether both are the same measure on the same taxonomy."""
         return isinstance(other, Distance) and (self.name, self.taxonomy) == (other.name, other.taxonomy)

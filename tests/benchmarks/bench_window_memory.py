@@ -20,8 +20,8 @@ from multiprocessing import get_context
 
 import orjson
 from measuring import NESTED, arguments, table
-from support.input_records import InputRecord, inputs
-from support.memory import resident
+from support.polling import resident
+from support.results import InputRecord, inputs
 
 from stream_masker.pipeline.messages import decode_block, encode_block
 from stream_masker.pipeline.records import Block

@@ -8,8 +8,8 @@ import json
 import numpy as np
 import pytest
 from jsonschema import Draft202012Validator
+from support.channels import trained
 from support.core_parts import Batch, Column, FieldKeys, PositionKeys
-from support.learning import trained
 from support.schemas import load_schema
 
 from stream_masker import Ontology

@@ -7,10 +7,8 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from support.channels import channel
-from support.chi_squares import assert_drawn_from
+from support.channels import assert_drawn_from, channel, trained
 from support.core_parts import groups_drawn
-from support.learning import trained
 
 from stream_masker import Ontology
 from stream_masker.core.mechanisms import MECHANISMS, mechanism

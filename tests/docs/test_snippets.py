@@ -6,8 +6,7 @@ import orjson
 import pytest
 import yaml
 from support.documentation import ROOT, blocks, configuration_text
-from support.input_records import InputRecord, inputs
-from support.results import Masked, outcomes
+from support.results import InputRecord, Masked, inputs, outcomes
 from support.schemas import schema_validator
 from support.small_configuration import merged
 

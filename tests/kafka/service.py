@@ -38,8 +38,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 from kafka_records import QUIET, Record, delete_topics, done, read_all, write
-from memory import resident
-from polling import attempts, wait
+from polling import attempts, resident, wait
 from prometheus_client.parser import text_string_to_metric_families
 
 from stream_masker.cli import main

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support.channels import channel
-from support.chi_squares import assert_drawn_from
-from support.learning import trained
+from support.channels import assert_drawn_from, channel, trained
 from support.nominal import flat
 
 from stream_masker import NaiveDistortion, Pram, ProbabilisticDistortion

@@ -11,8 +11,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from support.channels import channel
-from support.learning import trained
+from support.channels import channel, trained
 
 from stream_masker import Exponential, Ontology, Pram, SemanticNoise
 

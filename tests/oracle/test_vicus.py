@@ -6,10 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from support.channels import channel
-from support.chi_squares import assert_drawn_from
+from support.channels import assert_drawn_from, channel, trained
 from support.core_parts import divided
-from support.learning import trained
 from support.nominal import BANK, flat_taxonomies
 
 from stream_masker import RandomTransitions, Vicus

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import orjson
 import pytest
-from support.input_records import InputRecord, inputs
-from support.results import outcomes
+from support.results import InputRecord, inputs, outcomes
 
 from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch
 from stream_masker.core.ontology import ConceptMap, Ontology

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.documents import places, put
-from support.input_records import InputRecord
-from support.results import outcomes
+from support.results import InputRecord, outcomes
 
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.pipeline.records import Rejected

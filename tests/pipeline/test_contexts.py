@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import orjson
 import pytest
-from support.input_records import InputRecord, inputs
+from support.results import InputRecord, inputs
 
 from stream_masker.core.context import Context
 from stream_masker.core.mechanisms.transport.mechanism import SemanticTransport

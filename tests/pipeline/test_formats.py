@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import orjson
 import pytest
-from support.input_records import InputRecord, inputs
-from support.results import outcomes
+from support.results import InputRecord, inputs, outcomes
 
 from stream_masker.pipeline.formats import FormatUnavailableError, RecordFormat
 from stream_masker.pipeline.masker import GroupTooSmallError, RecordMasker

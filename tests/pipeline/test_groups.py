@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support.input_records import inputs
-from support.results import outcomes
+from support.results import inputs, outcomes
 
 from stream_masker.errors import ParameterError
 from stream_masker.pipeline.masker import BLOCK_RECORDS, GroupTooSmallError, RecordMasker

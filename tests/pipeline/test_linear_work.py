@@ -8,7 +8,7 @@ from itertools import count
 from typing import Any
 
 import pytest
-from support.input_records import InputRecord, inputs
+from support.results import InputRecord, inputs
 
 from stream_masker.pipeline.masker import RecordMasker
 

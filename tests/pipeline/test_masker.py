@@ -8,8 +8,7 @@ from collections import Counter
 import numpy as np
 import orjson
 import pytest
-from support.input_records import InputRecord, inputs
-from support.results import Masked, outcomes
+from support.results import InputRecord, Masked, inputs, outcomes
 
 from stream_masker.core.random import FieldKeys, PositionKeys
 from stream_masker.core.statistics.counts import count_batch, same_counts

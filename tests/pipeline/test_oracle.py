@@ -10,8 +10,7 @@ from random import Random
 
 import orjson
 import pytest
-from support.input_records import InputRecord, inputs
-from support.results import Masked, outcomes
+from support.results import InputRecord, Masked, inputs, outcomes
 from support.small_configuration import write_small
 
 from stream_masker.service.configuration import load_configuration

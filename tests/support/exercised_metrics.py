@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from results import Masked, result_of
 from support.calibration_bench import CalibrationBench, block, counts
-from support.learning import trained
+from support.channels import trained
 from support.small_configuration import write_small
 
 from stream_masker import SemanticTransport

@@ -1,9 +1,11 @@
-"""Waiting for a state that other processes bring about, with most of the processor left to them."""
+"""Waiting for a condition, and the resident memory of processes."""
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 PAUSES = 0.1, 1.0
 """The shortest and the longest pause between two checks, in seconds."""
@@ -23,3 +25,8 @@ def attempts(timeout: float) -> Iterator[None]:
 def wait(reached: Callable[[], bool], what: str, timeout: float = 240.0) -> None:
     """Wait until ``reached()``."""
     assert any(reached() for _ in attempts(timeout)), f"no {what} after {timeout} s"
+
+
+def resident(pid: int) -> int:
+    """Return a process's resident memory in bytes."""
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")

@@ -1,11 +1,26 @@
-"""Masking results as outcomes of single records, and built from these."""
+"""Single records as the columns that a record masker takes, and its results as outcomes of single records."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
-from stream_masker.pipeline.records import Block, Header, Rejected, Result
+from stream_masker.pipeline.records import Block, Header, Inputs, Rejected, Result
+
+
+class InputRecord(NamedTuple):
+    """One record; -1 is no timestamp."""
+
+    offset: int
+    value: bytes | None
+    key: bytes | None = None
+    headers: Sequence[Header] = ()
+    timestamp: int = -1
+
+
+def inputs(records: Sequence[InputRecord]) -> Inputs:
+    offsets, values, keys, headers, timestamps = zip(*records, strict=True) if records else [()] * 5
+    return Inputs(offsets=offsets, values=values, keys=keys, headers=headers, timestamps=timestamps)
 
 
 class Masked(NamedTuple):

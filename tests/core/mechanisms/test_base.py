@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from support.learning import trained
+from support.channels import trained
 
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.mechanisms import Pram, mechanism

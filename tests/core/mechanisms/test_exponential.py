@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from support.channels import trained
 from support.graphs import to_all
-from support.learning import trained
 
 from stream_masker.core.distance import LogTaxonomic, WuPalmer
 from stream_masker.core.mechanisms import Exponential

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from support.learning import trained
+from support.channels import trained
 
 from stream_masker import Ontology
 from stream_masker.core.batch import Batch, Column

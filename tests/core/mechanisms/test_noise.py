@@ -6,8 +6,8 @@ import json
 
 import numpy as np
 import pytest
+from support.channels import trained
 from support.data import icd9cm
-from support.learning import trained
 from support.real_codes import as_batch, real_pairs
 
 from stream_masker import Ontology, SemanticNoise, WuPalmer

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from support.channels import channel
-from support.chi_squares import assert_drawn_from
-from support.learning import trained
+from support.channels import assert_drawn_from, channel, trained
 
 from stream_masker.core.mechanisms import SemanticNoise
 from stream_masker.core.mechanisms.noise_law import SCALES, NoiseLaw, noise_cells

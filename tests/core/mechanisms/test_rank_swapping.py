@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.channels import trained
 from support.graphs import taxonomies, to_all
-from support.learning import trained
 
 from stream_masker.core.batch import ABSENT, Batch, Column
 from stream_masker.core.distance import WuPalmer

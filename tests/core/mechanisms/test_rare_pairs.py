@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 
 import numpy as np
 import pytest
-from support.learning import trained
+from support.channels import trained
 
 from stream_masker.core.mechanisms import SemanticTransport
 from stream_masker.errors import ParameterError

@@ -8,8 +8,8 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from support.channels import trained
 from support.data import icd9cm
-from support.learning import trained
 from support.real_codes import as_batch, in_force, real_pairs
 from support.transport_law import map_in_force
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from support.channels import channel
-from support.learning import trained
+from support.channels import channel, trained
 from support.nominal import BANK, flat_taxonomies
 
 from stream_masker.core.mechanisms import RandomTransitions, Vicus

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from support.learning import trained
+from support.channels import trained
 
 from stream_masker import Exponential, Ontology, Pram, SemanticNoise
 from stream_masker.core.batch import Batch, Column

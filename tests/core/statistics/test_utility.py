@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from support.learning import trained
+from support.channels import trained
 
 from stream_masker import SemanticNoise, SemanticTransport
 from stream_masker.core.batch import Batch, Column, Distortion

@@ -62,7 +62,7 @@ _MARKS: Final = bytes.maketrans(b"123456789{", b"0" * 9 + b"[")
 """Makes all digits equal, and all beginnings of objects and lists."""
 
 
-def record_form(record_format: RecordFormat | None, most_bytes: int) -> Form:
+def record_form(record_format: RecordFormat | None, most_bytes: int = 1 << 62) -> Form:
     """Return what opens records in a format, None for JSON; most_bytes: the maximum size of a record.
 
     If a name occurs twice in an object of JSON, the last member counts. Integers of 64 bits are exact, and larger ones

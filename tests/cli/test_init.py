@@ -256,7 +256,7 @@ def test_samples_without_codes_are_refused_with_the_reason_of_each_field(tmp_pat
 
 def test_a_sample_that_cannot_be_masked_by_itself_says_why(tmp_path):
     config, _ = proposed(tmp_path, [{"main": code, "scan": "x" * 1_100_000} for code in ICD[:2]])
-    assert "It cannot be masked by its own statistics: " in config.read_text()
+    assert "CHECK: the sample cannot be masked with this proposal: " in config.read_text()
 
 
 def test_check_shows_what_happens_to_each_field(tmp_path):

@@ -129,8 +129,7 @@ def json_events(stream: BinaryIO, head: str, name: str) -> Iterator[FileEvent]:
             raise ServiceError(f"{name} is not one complete JSON document") from None
         lines = (json.dumps(element).encode() for element in (document if isinstance(document, list) else [document]))
     for number, line in enumerate(lines, start=1):
-        stripped = line.strip(b"\r\n")
-        if event := stripped.removeprefix(codecs.BOM_UTF8) if number == 1 else stripped:
+        if event := line.strip(b"\r\n").removeprefix(codecs.BOM_UTF8):
             yield FileEvent(number, event)
 
 
@@ -140,8 +139,7 @@ def hl7_events(stream: BinaryIO) -> Iterator[FileEvent]:
     The frames, and the headers and trailers of files and batches, are left out.
     """
     lines = stream.read().removeprefix(codecs.BOM_UTF8).splitlines(keepends=True)
-    segments = (line.strip(b"\x0b\x1c") for line in lines)
-    kept = [text for text in segments if text.strip() and text[:3] not in _BATCH_SEGMENTS]
+    kept = [text for line in lines if (text := line.strip(b"\x0b\x1c")).strip() and text[:3] not in _BATCH_SEGMENTS]
     starts = [index for index, text in enumerate(kept) if text.startswith(b"MSH") or not index]
     messages = (b"".join(kept[start:end]) for start, end in pairwise([*starts, len(kept)]))
     return map(FileEvent, count(1), messages)

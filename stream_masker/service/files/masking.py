@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-import sys
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -147,7 +146,7 @@ class FileMasking:
 
     def documents(self, events: Iterable[FileEvent]) -> Iterator[dict[str, Any]]:
         """Yield what the configured paths apply to in events that are objects: for FHIR, their form as a Bundle."""
-        form, fhir = record_form(file_format(self._configuration), sys.maxsize), self.plan.fhir
+        form, fhir = record_form(file_format(self._configuration)), self.plan.fhir
         for event in events:
             if event.problem is None:
                 with suppress(RecordRejectedError):

@@ -100,8 +100,7 @@ class CsvTable:
         separators = [self._settings.lists.get(name, "") for name in columns]
 
         def write(line: bytes) -> None:
-            event = orjson.loads(line)
-            rows.writerow(map(_cell, map(event.get, columns), separators))
+            rows.writerow(map(_cell, map(orjson.loads(line).get, columns), separators))
 
         yield write
         text.detach()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Set
@@ -74,7 +73,7 @@ class Sample(NamedTuple):
     def documents(self) -> tuple[dict[int, Document], bool]:
         """Return the events that are objects, by their numbers, and whether they are resources of FHIR: only these are
         returned if there are any."""
-        form, found = record_form(None, sys.maxsize), dict[int, Document]()
+        form, found = record_form(None), dict[int, Document]()
         for event in self.events:
             with suppress(RecordRejectedError):
                 found[event.number], _ = form(event.value)

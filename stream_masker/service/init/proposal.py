@@ -144,10 +144,8 @@ def _tried(data: dict[str, Any], events: Sequence[FileEvent], coded: Collection[
         counts, totals = masking.count(events)
         data["calibration"] = {"min_records": min(max(1, totals.masked), DEFAULT_MIN_RECORDS)}
         masking.compute(counts, totals)
-    except ConfigurationError as refused:
-        return f"CHECK: this proposal cannot be used as it is: {refused}"
-    except StatisticsError as error:
-        return f"Tried on the sample ({totals}). It cannot be masked by its own statistics: {error}. Give more events."
+    except (ConfigurationError, StatisticsError) as error:
+        return f"CHECK: the sample cannot be masked with this proposal: {error}. Give more events, or change it."
     return f"Tried on the sample ({totals})."
 
 

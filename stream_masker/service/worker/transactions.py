@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
@@ -35,7 +34,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 from stream_masker.errors import ServiceError
 from stream_masker.pipeline.messages import encode_rejection
 from stream_masker.pipeline.reasons import Reason
-from stream_masker.pipeline.records import COLUMNS, Block, Rejected, Result
+from stream_masker.pipeline.records import COLUMNS, Block, Rejected, Result, Tally
 from stream_masker.service.configuration.service import TopicsSection
 from stream_masker.service.kafka.clients import SENT_ONCE_SECONDS, fatal_errors
 from stream_masker.service.kafka.errors import ALLOW, explained, is_refusal
@@ -244,8 +243,7 @@ def _parts(results: Mapping[int, Result], failure: _StepError) -> list[dict[int,
         raise AbortedError(str(failure))
     no_key = failure.code == KafkaError.INVALID_RECORD and result.keys[0] is None
     reason = Reason.MISSING_KEY if no_key else REFUSALS[failure.code]
-    [offset] = result.offsets
-    return [{partition: replace(result, rejected={offset: Rejected(offset, reason)})}]
+    return [{partition: replace(result, rejected={offset: Rejected(offset, reason) for offset in result.offsets})}]
 
 
 def _slice(result: Result, start: int, end: int) -> Result:
@@ -253,7 +251,7 @@ def _slice(result: Result, start: int, end: int) -> Result:
     changes: dict[str, Any] = {name: getattr(result, name)[start:end] for name in COLUMNS}
     changes["rejected"] = {o: result.rejected[o] for o in changes["offsets"] if o in result.rejected}
     if end < len(result.offsets):
-        changes |= {"blocks": (), "tally": Counter()}
+        changes |= {"blocks": (), "tally": Tally()}
     return replace(result, **changes)
 
 

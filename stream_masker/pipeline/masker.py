@@ -143,7 +143,7 @@ class RecordMasker:
                     if start <= number < end
                 },
                 blocks=[block for block in blocks if block.partition == partition],
-                tally=Counter() if start else tally,
+                tally=Counter() if results else tally,
             )
         return results
 

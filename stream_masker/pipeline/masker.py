@@ -128,7 +128,7 @@ class RecordMasker:
         values = list(chain.from_iterable(part.values for part in parts))
         rejected = dict(chain.from_iterable(part.rejected.items() for part in parts))
         tally, blocks = sum((part.tally for part in parts), Counter()), self._blocks(places, given, parts)
-        results = {}
+        results = dict[int, Result]()
         for (partition, own), start in zip(inputs.items(), starts, strict=False):
             end = start + len(own)
             results[partition] = Result(

@@ -25,7 +25,6 @@ Levels: TypeAlias = NDArray[np.unsignedinteger]
 """Indices into the distinct distances of a taxonomy: uint8 for up to 256 of them, otherwise uint16 (or uint32)."""
 
 Float64Matrix: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.float64]]
-Float32Matrix: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.float32]]
 Int32Matrix: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.int32]]
 Int64Matrix: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.int64]]
 UInt64Matrix: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.uint64]]

@@ -66,8 +66,7 @@ class TransitionMatrix:
         moves = uniforms(words[present, 0]) >= stay
         moved, rows = present[moves], rows[moves]
         given, sums = self._draws
-        natural, nothing = np.zeros_like(rows), np.full_like(rows, -1)
-        drawn[moved] = self.values[draw_products(given, natural, rows, sums[rows], nothing, words[moved, 1])]
+        drawn[moved] = self.values[draw_products(given, np.zeros_like(rows), rows, sums[rows], words[moved, 1])]
         return drawn
 
     def rows_of(self, values: Int32Array) -> Float64Matrix:

@@ -69,12 +69,3 @@ def ranges(starts: Int64Array, lengths: Int64Array) -> Int64Array:
     """Concatenate the index ranges ``starts[k] … starts[k] + lengths[k] - 1``."""
     before = np.cumsum(lengths) - lengths
     return np.repeat(starts - before, lengths) + np.arange(int(lengths.sum()))
-
-
-def located(keys: NDArray[np.integer], wanted: NDArray[np.integer]) -> tuple[Int64Array, BoolArray]:
-    """Return (n,) int64 and (n,) bool: a place of each wanted key among some keys, and whether the key is there.
-
-    ``keys``: ascending, at least one. For a missing key, the place is that of another key.
-    """
-    places = np.minimum(np.searchsorted(keys, wanted), keys.size - 1)
-    return places, np.asarray(keys[places] == wanted)

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from stream_masker.core.arrays import Float64Array, Float64Matrix, Int32Array, Int64Array, UInt64Matrix, located, ratio
+from stream_masker.core.arrays import Float64Array, Float64Matrix, Int32Array, Int64Array, UInt64Matrix, ratio
 from stream_masker.core.batch import Batch, MaskedBatch
 from stream_masker.core.distance import Distance
 from stream_masker.core.kernels import Products, draw_products
@@ -78,7 +78,8 @@ class TransitionMatrix:
 
     def _rows(self, values: Int32Array) -> tuple[Int64Array, Float64Array]:
         """Return the row of weights of each of n values, and the probability that it stays."""
-        index, known = located(self.values, values)
+        index = np.minimum(np.searchsorted(self.values, values), self.values.size - 1)
+        known = self.values[index] == values
         rows = np.minimum(np.where(known, index, self.values.size), len(self.weights) - 1)
         return rows, np.where(known, self.stay[index], 0.0)
 

@@ -34,7 +34,7 @@ from stream_masker.core.mechanisms.microaggregation import (
     mdav,
     near_values,
 )
-from stream_masker.core.mechanisms.noise_model import NoiseSampler
+from stream_masker.core.mechanisms.semantic_noise import NoiseSampler
 from stream_masker.core.mechanisms.transport.certainty import least_redraw
 from stream_masker.core.mechanisms.transport.fit import levelled
 from stream_masker.core.mechanisms.transport.given import Given

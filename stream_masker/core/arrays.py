@@ -25,7 +25,6 @@ Levels: TypeAlias = NDArray[np.unsignedinteger]
 """Indices into the distinct distances of a taxonomy: uint8 for up to 256 of them, otherwise uint16 (or uint32)."""
 
 Float64Matrix: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.float64]]
-Float32Matrix: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.float32]]
 Int32Matrix: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.int32]]
 Int64Matrix: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.int64]]
 UInt64Matrix: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.uint64]]
@@ -70,12 +69,3 @@ def ranges(starts: Int64Array, lengths: Int64Array) -> Int64Array:
     """Concatenate the index ranges ``starts[k] … starts[k] + lengths[k] - 1``."""
     before = np.cumsum(lengths) - lengths
     return np.repeat(starts - before, lengths) + np.arange(int(lengths.sum()))
-
-
-def located(keys: NDArray[np.integer], wanted: NDArray[np.integer]) -> tuple[Int64Array, BoolArray]:
-    """Return (n,) int64 and (n,) bool: a place of each wanted key among some keys, and whether the key is there.
-
-    ``keys``: ascending, at least one. For a missing key, the place is that of another key.
-    """
-    places = np.minimum(np.searchsorted(keys, wanted), keys.size - 1)
-    return places, np.asarray(keys[places] == wanted)

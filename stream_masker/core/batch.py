@@ -6,7 +6,6 @@ handle no strings and no Python object per value.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -160,16 +159,3 @@ def unchanged_records(batch: Batch, masked: Batch | MaskedBatch) -> NDArray[np.b
         present += before.present_lengths
         changed += before.marked_lengths(before.codes != after.codes)
     return np.asarray((present > 0) & (changed == 0))
-
-
-def presence_patterns(present: NDArray[np.bool_]) -> Iterator[tuple[NDArray[np.int64] | slice, list[int]]]:
-    """Yield the records by the values that they have: their indices, all of them as a slice, and these values.
-
-    ``present``: (a, n) bool, whether each of n records has each of a values.
-    """
-    if present.all():
-        yield slice(None), list(range(len(present)))
-        return
-    patterns, which = np.unique(present, axis=1, return_inverse=True)
-    for i, pattern in enumerate(patterns.T):
-        yield np.flatnonzero(which.reshape(-1) == i), np.flatnonzero(pattern).tolist()

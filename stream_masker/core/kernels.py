@@ -89,27 +89,19 @@ def mixed_word(word: Words) -> Words:
 
 @kernel
 def draw_product(
-    order: Int64Array,
-    near: Float32Array,
-    weights: Float32Array,
-    left: float,
-    own: int,
-    salts: UInt64Array,
-    word: np.uint64,
+    order: Int64Array, near: Float32Array, weights: Float32Array, left: float, salts: UInt64Array, word: np.uint64
 ) -> int:
     """Return a candidate c = order[k] drawn with weights near[k] · weights[c], whose sum is ``left``.
 
     Candidates are visited in order, near ones first, so that a draw visits few. Each is accepted with its share of the
     weight that is left. Its random number depends on the word and on its salt alone. So a small change of the weights
     changes few draws: the decision on a candidate changes only with the probability by which its own share changed.
-
-    ``own``: the candidate that is not drawn, −1 for none.
     """
     last = int64(order[0])
     for k in range(order.size):
         candidate = int64(order[k])
         weight = np.float64(near[k]) * np.float64(weights[candidate])
-        if weight > 0.0 and candidate != own:
+        if weight > 0.0:
             last = candidate
             mixed = (word ^ salts[candidate]) * np.uint64(0xBF58476D1CE4E5B9)
             mixed = (mixed ^ (mixed >> np.uint64(32))) * np.uint64(0x94D049BB133111EB)
@@ -134,17 +126,16 @@ class Products(NamedTuple):
 
 @kernel
 def draw_products(
-    given: Products, orders: Int64Array, rows: Int64Array, totals: Float64Array, own: Int64Array, words: UInt64Array
+    given: Products, orders: Int64Array, rows: Int64Array, totals: Float64Array, words: UInt64Array
 ) -> Int64Array:
     """Return (n,) int64: a candidate for each word; all arguments are (n,).
 
-    ``orders``, ``rows``: its order, and its row of weights. ``totals``: the sum of its weights. ``own``: see
-    ``draw_product``.
+    ``orders``, ``rows``: its order, and its row of weights. ``totals``: the sum of its weights.
     """
     drawn = np.empty(words.size, np.int64)
     for i in range(words.size):
         order, near, weights = given.order[orders[i]], given.near[orders[i]], given.weights[rows[i]]
-        drawn[i] = draw_product(order, near, weights, totals[i], own[i], given.salts, words[i])
+        drawn[i] = draw_product(order, near, weights, totals[i], given.salts, words[i])
     return drawn
 
 
@@ -658,12 +649,12 @@ def draw_given(
                     won += weights[c]
                 if won > 0.0:  # but for a rounding error
                     level -= 1
-                    node = draw_product(nodes[first:end], ones, weights, won, -1, tree.salts, word)
+                    node = draw_product(nodes[first:end], ones, weights, won, tree.salts, word)
             drawn_by = mixed_word(word)
             while level > 0:  # down from where it has parted
                 level -= 1
                 parts = nodes[tree.children[node] : tree.children[node + 1]]
-                node = draw_product(parts, ones, q, np.float64(q[node]), -1, tree.salts, drawn_by)
+                node = draw_product(parts, ones, q, np.float64(q[node]), tree.salts, drawn_by)
                 drawn_by = mixed_word(drawn_by)
             level = 0
             while unlike and taken[node] == i and level < levels - 1:
@@ -674,6 +665,6 @@ def draw_given(
                     total += weights[other]
                 if total > 0.0:
                     others = nodes[tree.first[above] : tree.end[above]]
-                    node = draw_product(others, ones, weights, total, -1, tree.salts, mixed_word(word ^ AGAIN))
+                    node = draw_product(others, ones, weights, total, tree.salts, mixed_word(word ^ AGAIN))
             taken[node], result[k] = i, node
     return result

@@ -31,11 +31,9 @@ import numpy as np
 
 from stream_masker.core.arrays import Float64Array, Int32Array, Int64Array, UInt8Array, UInt64Array
 from stream_masker.core.batch import Distortion
-from stream_masker.core.kernels import SIGN_DROPPED, STRIDE, TRUNCATED, ClassMembers, Orders, Rule, replace_values
+from stream_masker.core.kernels import STRIDE, ClassMembers, Orders, Rule, replace_values
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.table import CELLS_AT_ONCE, DistanceTable
-
-__all__ = ["NO_REFERENCE", "SIGN_DROPPED", "TRUNCATED", "Candidates", "Replacer"]
 
 NO_REFERENCE = -1
 
@@ -101,8 +99,10 @@ class Replacer:
     """
 
     def __init__(self, table: DistanceTable, candidates: Candidates, *, calibrated: bool) -> None:
-        """``calibrated``: the rounding."""
+        """``calibrated``: the rounding. ``weak``: whether candidates as far from the reference as the value are
+        admissible."""
         self.table, self.candidates, self.calibrated = table, candidates, calibrated
+        self.weak = calibrated and candidates.observed
         self.classes = classes = candidates.by_class(table)
         some = np.flatnonzero(classes.used)
         self._some = some[np.argsort(classes.members[classes.starts[some]])]
@@ -117,11 +117,6 @@ class Replacer:
         self._generation = table.generation
         fixed = table.levels, table.class_of, candidates.weights > 0, calibrated, self.weak
         self._rule = Rule(orders, classes, *fixed)
-
-    @property
-    def weak(self) -> bool:
-        """Whether candidates as far from the reference as the value are admissible."""
-        return self.calibrated and self.candidates.observed
 
     def replace(
         self,

@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Collection, Mapping, Sequence
-from typing import Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
 from stream_masker.errors import ParameterError
+
+Number = TypeVar("Number", int, float)
 
 
 def require_one_of(name: str, given: object, allowed: tuple[str, ...]) -> None:
@@ -44,23 +46,22 @@ def require_keys(keys: object, size: int) -> None:
         raise ParameterError(f"keys must be bytes, as text.encode() gives, one for each of the {size} records")
 
 
-def number_between(name: str, given: object, low: float, high: float) -> float:
-    """Return ``given`` as a float. Raises ParameterError unless it is a number with low ≤ given ≤ high."""
-    if isinstance(given, bool) or not isinstance(given, int | float | np.number) or not low <= float(given) <= high:
-        raise ParameterError(f"{name}={given!r} is not allowed: use a number {_range(low, high)}")
-    return float(given)
+KINDS: Final[Mapping[type, tuple[str, Any]]] = {
+    float: ("number", int | float | np.integer | np.floating),
+    int: ("whole number", int | np.integer),
+}
+"""The words for a kind of number, and the types that are of this kind."""
 
 
-def whole_number(name: str, given: object, low: float, high: float) -> int:
-    """Return ``given`` as an int. Raises ParameterError unless it is a whole number with low ≤ given ≤ high."""
-    if isinstance(given, bool) or not isinstance(given, int | np.integer) or not low <= given <= high:
-        raise ParameterError(f"{name}={given!r} is not allowed: use a whole number {_range(low, high)}")
-    return int(given)
-
-
-def _range(low: float, high: float) -> str:
-    start, end = (str(bound) if isinstance(bound, int) else f"{bound:g}" for bound in (low, high))
-    return f"of {start} or more" if math.isinf(high) else f"from {start} to {end}"
+def number_between(name: str, given: Any, low: float, high: float, kind: type[Number]) -> Number:
+    """Return ``given`` as a float or an int, which ``kind`` says. Raises ParameterError unless it is a number of this
+    kind with low ≤ given ≤ high."""
+    words, types = KINDS[kind]
+    if isinstance(given, bool) or not isinstance(given, types) or not low <= given <= high:
+        start, end = (str(bound) if isinstance(bound, int) else f"{bound:g}" for bound in (low, high))
+        limits = f"of {start} or more" if math.isinf(high) else f"from {start} to {end}"
+        raise ParameterError(f"{name}={given!r} is not allowed: use a {words} {limits}")
+    return kind(given)
 
 
 MIN_SEED_BYTES: Final = 16

@@ -11,13 +11,14 @@ import pytest
 
 from stream_masker.core import random
 from stream_masker.core.batch import Batch, Column
+from stream_masker.core.kernels import SIGN_DROPPED, TRUNCATED
 from stream_masker.core.mechanisms import grouped
 from stream_masker.core.mechanisms.grouped import GroupValues
 from stream_masker.core.mechanisms.microaggregation import group_means, mdav, near_values
 from stream_masker.core.mechanisms.rank_swapping import swap_partners
 from stream_masker.core.mechanisms.vicus import ValueGraph, divided
 from stream_masker.core.random import FieldKeys, PositionKeys
-from stream_masker.core.replacement import SIGN_DROPPED, TRUNCATED, Candidates, Replacer
+from stream_masker.core.replacement import Candidates, Replacer
 from stream_masker.core.statistics.counts import key_slots
 from stream_masker.core.table import DistanceTable
 from stream_masker.pipeline.transforms import Pseudonyms

@@ -16,16 +16,15 @@ from stream_masker.core.context import NO_CONTEXT, Context
 from stream_masker.core.distance import Distance, distance_on, distortion_of
 from stream_masker.core.mechanisms import encoding
 from stream_masker.core.mechanisms.encoding import Record, Value
-from stream_masker.core.mechanisms.expected import check_masking
 from stream_masker.core.mechanisms.parameters import Parameters, own_first
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random import FieldKeys, Keys, Secret
-from stream_masker.core.risk.law import Channel, Likelihoods, Tuples, independent_masks, value_law
+from stream_masker.core.risk.law import Channel, Likelihoods, Tuples, check_masking, independent_masks, value_law
 from stream_masker.core.risk.risk import Risk, assess
 from stream_masker.core.statistics import compute_statistics, unpack_observed
 from stream_masker.core.statistics.counts import Counts, SlidingWindow, key_slots
 from stream_masker.core.statistics.summary import Statistics
-from stream_masker.core.validation import require_keys, require_known, require_mapping, whole_number
+from stream_masker.core.validation import number_between, require_keys, require_known, require_mapping
 from stream_masker.errors import ParameterError, StatisticsError
 
 CHECKED_VALUES = 64
@@ -269,7 +268,7 @@ class Mechanism(ABC):
         window's counts; only the object that calibrated has them.
         """
         self._prepared_statistics()
-        return assess(self, known_counts(self._counts), draws=whole_number("draws", draws, 1, 1_000_000))
+        return assess(self, known_counts(self._counts), draws=number_between("draws", draws, 1, 1_000_000, int))
 
     def snapshot(self) -> dict[str, Any]:
         """Return everything that masking depends on except the parameters, as JSON-serialisable data."""

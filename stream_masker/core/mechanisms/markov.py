@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from stream_masker.core.arrays import Float64Array, Float64Matrix, Int32Array, Int64Array, UInt64Matrix, located, ratio
+from stream_masker.core.arrays import Float64Array, Float64Matrix, Int32Array, Int64Array, UInt64Matrix, ratio
 from stream_masker.core.batch import Batch, MaskedBatch
 from stream_masker.core.distance import Distance
 from stream_masker.core.kernels import Products, draw_products
@@ -66,8 +66,7 @@ class TransitionMatrix:
         moves = uniforms(words[present, 0]) >= stay
         moved, rows = present[moves], rows[moves]
         given, sums = self._draws
-        natural, nothing = np.zeros_like(rows), np.full_like(rows, -1)
-        drawn[moved] = self.values[draw_products(given, natural, rows, sums[rows], nothing, words[moved, 1])]
+        drawn[moved] = self.values[draw_products(given, np.zeros_like(rows), rows, sums[rows], words[moved, 1])]
         return drawn
 
     def rows_of(self, values: Int32Array) -> Float64Matrix:
@@ -79,7 +78,8 @@ class TransitionMatrix:
 
     def _rows(self, values: Int32Array) -> tuple[Int64Array, Float64Array]:
         """Return the row of weights of each of n values, and the probability that it stays."""
-        index, known = located(self.values, values)
+        index = np.minimum(np.searchsorted(self.values, values), self.values.size - 1)
+        known = self.values[index] == values
         rows = np.minimum(np.where(known, index, self.values.size), len(self.weights) - 1)
         return rows, np.where(known, self.stay[index], 0.0)
 

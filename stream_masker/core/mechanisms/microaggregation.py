@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from stream_masker.core.arrays import Float64Array, Int32Array, Int64Array, UInt64Array, ratio
-from stream_masker.core.batch import Batch, MaskedBatch, presence_patterns
+from stream_masker.core.batch import Batch, MaskedBatch
 from stream_masker.core.mechanisms.grouped import GroupMechanism, GroupParameters, GroupValues
 from stream_masker.core.mechanisms.parameters import parameter
 from stream_masker.core.random import ROUNDING_WORD, TIES, Keys, draw_words, uniforms
@@ -91,9 +91,10 @@ def _comparable(batch: Batch) -> Iterator[tuple[Int64Array, list[int]]]:
     """Yield what forms groups together: the rows and columns of records with the same scalars, and of each array."""
     scalars = [j for j, column in enumerate(batch.columns) if not column.is_array]
     present = np.array([batch.columns[j].codes >= 0 for j in scalars], np.bool_)
-    for rows, pattern in presence_patterns(present) if present.size else ():
-        if pattern:
-            yield np.arange(batch.size)[rows], [scalars[i] for i in pattern]
+    for pattern in np.unique(present, axis=1).T if present.size else ():
+        if pattern.any():
+            rows = (present == pattern[:, None]).all(axis=0)
+            yield np.flatnonzero(rows), [j for j, is_there in zip(scalars, pattern, strict=True) if is_there]
     for j, column in enumerate(batch.columns):
         if column.is_array:
             yield np.arange(column.codes.size), [j]

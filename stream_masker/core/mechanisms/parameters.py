@@ -8,7 +8,7 @@ from dataclasses import Field, dataclass, field, fields
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from stream_masker.core.validation import number_between, require_one_of, require_type, whole_number
+from stream_masker.core.validation import number_between, require_one_of, require_type
 from stream_masker.errors import ParameterError
 
 MIN_ALPHA, MAX_ALPHA = 0.01, 10.0
@@ -52,11 +52,11 @@ def _check(name: str, given: object, kinds: tuple[Any, ...], limits: Mapping[str
         return
     if float in kinds and isinstance(given, Mapping) and len(kinds) > 1:
         for key, number in given.items():
-            number_between(f"{name} of {key!r}", number, low, high)
+            number_between(f"{name} of {key!r}", number, low, high, float)
     elif float in kinds:
-        number_between(name, given, low, high)
+        number_between(name, given, low, high, float)
     elif int in kinds:
-        whole_number(name, given, low, high)
+        number_between(name, given, low, high, int)
     elif bool in kinds:
         require_type(name, given, bool)
     elif get_origin(kinds[0]) is Literal:

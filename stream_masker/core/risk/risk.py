@@ -276,7 +276,7 @@ def limited_groups(
             raise ParameterError(
                 f"sensitive {name!r}: use one of {', '.join(SENSITIVE_LISTS)}, or give its limit and its roots"
             )
-        limit = number_between(f"sensitive {name}", entry["limit"] if own else entry, 0.01, 1.0)
+        limit = number_between(f"sensitive {name}", entry["limit"] if own else entry, 0.01, 1.0, float)
         for groups, taxonomy in zip(result, taxonomies.values(), strict=True):
             held = entry["roots"] if own else _held(taxonomy, SENSITIVE_LISTS[name])
             if roots := [root for root in held if root in taxonomy]:

@@ -7,7 +7,7 @@ import pytest
 
 from stream_masker.core.batch import ABSENT, Batch, Column
 from stream_masker.core.mechanisms.noise_law import SCALES
-from stream_masker.core.mechanisms.noise_model import NoiseSampler
+from stream_masker.core.mechanisms.semantic_noise import NoiseSampler
 from stream_masker.core.random import PositionKeys, draw_words
 
 N = 60_000

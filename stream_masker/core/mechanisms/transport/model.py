@@ -80,15 +80,14 @@ class Transport:
         i, j = self.attributes[0], self.attributes[-1]
         x, word, other = a.indices(codes[i]).astype(np.int64), words[i], words[j]
         y = b.indices(codes[j]).astype(np.int64) if i != j else np.zeros_like(x)
-        none = np.full(x.size, -1)
-        drawn = draw_products(first, x, y, own.totals[x, y].astype(np.float64), none, word)
-        others = draw_products(second, y, drawn, own.inner[y, drawn].astype(np.float64), none, other)
+        drawn = draw_products(first, x, y, own.totals[x, y].astype(np.float64), word)
+        others = draw_products(second, y, drawn, own.inner[y, drawn].astype(np.float64), other)
         shares = uniforms(mixed_word(word ^ mixed_word(other ^ REDRAWN)))
         some = np.flatnonzero(shares < self.redraw_chance[drawn, others])
-        word, other, none = mixed_word(word[some] ^ SECOND), mixed_word(other[some] ^ SECOND), none[some]
-        row, sums = np.zeros_like(none), again.weights[0].astype(np.float64)
-        drawn[some] = draw_products(again, row, row, np.full(none.size, sums.sum()), none, word)
-        others[some] = draw_products(beside, row, drawn[some], sums[drawn[some]], none, other)
+        word, other = mixed_word(word[some] ^ SECOND), mixed_word(other[some] ^ SECOND)
+        row, sums = np.zeros_like(some), again.weights[0].astype(np.float64)
+        drawn[some] = draw_products(again, row, row, np.full(some.size, sums.sum()), word)
+        others[some] = draw_products(beside, row, drawn[some], sums[drawn[some]], other)
         masks = {j: b.positions[others], i: a.positions[drawn]}
         for k, given in self.given.items():
             indices = draw_given(given.tree, x, drawn, self.values[k].indices(codes[k]), words[k], lengths[k])

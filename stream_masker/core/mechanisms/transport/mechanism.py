@@ -260,9 +260,8 @@ class Strata:
             codes = np.divmod(column.keys, len(self.mechanism.distances[key[-1]].taxonomy))[-len(key) :]
             held = [np.isin(code, some[j]) | (some[j].size < 2) for j, code in zip(key, codes, strict=True)]
             part[key] = column.select(np.logical_and.reduce(held))
-        return (
-            [] if all(part[key].keys.size == column.keys.size for key, column in every.items()) else self._maps(part)[1]
-        )
+        are_all = all(part[key].keys.size == column.keys.size for key, column in every.items())
+        return [] if are_all else self._maps(part)[1]
 
     def _law(self, key: tuple[int, ...], part: Part, root: Values | None = None) -> Law:
         """Return the law of one attribute, or of a pair; ``root``: the values of the first one, if the second is masked

@@ -251,6 +251,35 @@ def test_a_context_of_few_records_takes_the_map_of_all():
     assert all(mask.values())
 
 
+def test_a_context_whose_codes_never_meet_takes_the_map_of_all():
+    """In it c1 and c2, c30 and c31 are each of two patients; but no record of the window has one of each."""
+    rng = np.random.default_rng(1)
+    records = [
+        {"x": f"c{x}", "y": [f"c{rng.integers(30, 32) if x >= 10 else x}"], "sex": "F"}
+        for x in rng.integers(1, 20, 3000)
+    ]
+    rare = [
+        ("c1", "c45"),
+        ("c1", "c46"),
+        ("c2", "c47"),
+        ("c2", "c48"),
+        *((f"c{41 + k}", f"c{30 + k // 2}") for k in range(4)),
+    ]
+    maps = with_context([*records, *({"x": x, "y": [y], "sex": "M"} for x, y in rare)])._prepared_statistics()
+    assert maps.maps(1, 0) is maps.maps(EVERY, 0)
+
+
+def test_a_context_without_one_of_many_attributes_is_masked():
+    """With more than twelve attributes, missing ones are not distinguished."""
+    names, rng = [f"x{j}" for j in range(13)], np.random.default_rng(0)
+    records = [{**{name: f"c{rng.integers(0, 9)}" for name in names}, "sex": "F"} for _ in range(1000)]
+    for record in records[:5]:
+        record.update(x1=None, sex="M")
+    made = trained(SemanticTransport(dict.fromkeys(names, TAU), context=SEX, window=1000, seed=SEED), records)
+    (mask,) = made.mask_many(records[:1], keys=[b"1"])
+    assert [name for name in names if mask[name] is None] == ["x1"]
+
+
 def test_an_alpha_beyond_what_the_window_allows_moves_values_less():
     batch = as_batch(related())
     ratios = rmse_ratios(masked(calibrated(batch, alpha=8.0), batch))

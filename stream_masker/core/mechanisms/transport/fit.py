@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -95,13 +96,12 @@ class Values:
 class Law:
     """The window's law of pairs of values, and what is written for them; of one attribute, each value and the root.
 
-    * ``distances``: of both attributes. ``positions``: (k_A,) and (k_B,), those of their values.
+    * ``values``: k_A and k_B, of both attributes.
     * ``tuples``: (2, m) int64, the indices of the m pairs of the window, ascending. ``counts``: (m,) int64 records.
     * ``heavy``: (m,) whether a pair is of enough patients. ``frequent``: the same of values, (k_A,) and (k_B,).
     """
 
-    distances: Sequence[Distance]
-    positions: Sequence[Int32Array]
+    values: Sequence[Values]
     tuples: Int64Array
     counts: Int64Array
     heavy: BoolArray
@@ -116,14 +116,17 @@ class Law:
         merged = sum_by_key(a * size + b, column.counts, column.key_bits)
         sides = zip(values, marginals(merged, size), strict=True)
         frequent = [np.isin(np.arange(v.positions.size), side.keys[side.units >= least]) for v, side in sides]
-        tuples, places = np.array(np.divmod(merged.keys, size)), [v.positions for v in values]
-        return cls([v.distance for v in values], places, tuples, merged.counts, merged.units >= least, frequent)
+        return cls(values, np.array(np.divmod(merged.keys, size)), merged.counts, merged.units >= least, frequent)
 
-    @cached_property
-    def values(self) -> tuple[Values, Values]:
-        """The values of both attributes."""
-        first, second = map(Values, self.distances, self.positions)
-        return first, second
+    def published(self) -> list[Any]:
+        """Return what is published: lists of arrays, of values their positions."""
+        return [[v.positions for v in self.values], self.tuples, self.counts, self.heavy, self.frequent]
+
+    @classmethod
+    def read(cls, published: Sequence[Any], distances: Sequence[Distance]) -> Law:
+        """Return what was ``published``; ``distances``: of both attributes."""
+        positions, *others = published
+        return cls(list(map(Values, distances, positions)), *others)
 
     @property
     def share(self) -> Float64Array:
@@ -132,11 +135,11 @@ class Law:
 
     def marginal(self, which: int) -> Float64Array:
         """Return (k,) float64 P(x) of an attribute."""
-        return np.asarray(np.bincount(self.tuples[which], self.share, self.positions[which].size))
+        return np.asarray(np.bincount(self.tuples[which], self.share, self.values[which].positions.size))
 
     def table(self, numbers: NDArray[np.number]) -> Float32Array:
         """Return (k_A, k_B) float32 with these (m,) numbers of the window's pairs, 0 for others."""
-        result = np.zeros([each.size for each in self.positions], np.float32)
+        result = np.zeros([each.positions.size for each in self.values], np.float32)
         result[*self.tuples] = numbers
         return result
 
@@ -212,8 +215,14 @@ def levelled(kernel: Kernel, law: Law, which: int, wanted: float | None, rounds:
     p, t = law.marginal(which).astype(np.float32), law.target.sum(axis=1 - which)
     tuple_weights = np.exp(kernel.weights)
     for _ in range(rounds):
-        before, weights = kernel.levels, np.log(tuple_weights)
-        levels = _lowered(kernel.base + weights[:, None], before)
+        before = levels = kernel.levels
+        weights = np.log(tuple_weights)
+        heights = kernel.base + weights[:, None]
+        for _ in range(3):  # steps of Newton's method to Σ_a max(0, heights(a, a*) − u(a*)) = κ
+            above = heights > levels
+            counts, sums = above.sum(axis=0), np.where(above, heights, np.float32(0.0)).sum(axis=0)
+            lowest = heights.max(axis=0) - np.float32(CUT)
+            levels = np.where(counts > 0, (sums - np.float32(CUT)) / np.maximum(counts, 1), lowest).astype(np.float32)
         kernel = replace(kernel, weights=weights, levels=levels)
         matrix = kernel.matrix
         for _ in range(5):
@@ -226,19 +235,6 @@ def levelled(kernel: Kernel, law: Law, which: int, wanted: float | None, rounds:
         if settled:
             break
     return kernel
-
-
-def _lowered(heights: Float32Array, levels: Float32Array) -> Float32Array:
-    """Return (k,) float32 u with Σ_a max(0, q(a, a*) − u(a*)) = κ, by steps of Newton's method from ``levels``.
-
-    ``heights``: (k, k) q.
-    """
-    for _ in range(3):
-        above = heights > levels
-        counts, sums = above.sum(axis=0), np.where(above, heights, np.float32(0.0)).sum(axis=0)
-        lowest = heights.max(axis=0) - np.float32(CUT)
-        levels = np.where(counts > 0, (sums - np.float32(CUT)) / np.maximum(counts, 1), lowest).astype(np.float32)
-    return levels
 
 
 @dataclass(frozen=True, eq=False)

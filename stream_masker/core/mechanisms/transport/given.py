@@ -53,12 +53,12 @@ class Given:
     @property
     def target(self) -> Float32Array:
         """(k_A, k_B) float32 P(b* | a*)."""
-        return self.tree.laws[1, :, : self.law.positions[1].size]
+        return self.tree.laws[1, :, : self.law.values[1].positions.size]
 
     @cached_property
     def tree(self) -> Tree:
         """The values, and the blocks, chapters and root above them, with the mass of each in both laws."""
-        own, size = self.law.values[1], self.law.positions[1].size
+        own, size = self.law.values[1], self.law.values[1].positions.size
         concepts = [own.positions.astype(np.int64), *map(own.ancestors, BLOCK_DEPTHS)]
         starts = [np.flatnonzero(np.diff(each, prepend=-1)) for each in concepts]
         before = np.cumsum([-1, *map(len, starts)])
@@ -89,25 +89,23 @@ class Given:
 
     @classmethod
     def fitted(cls, law: Law, root: Float64Array, limits: Limits, wanted: float) -> Given:
-        """Return the masking with the redraw that the limits need, and E[d²] = ``wanted``; a and a* can force more."""
+        """Return the masking with the redraw that the limits need, and E[d²] = ``wanted``; a and a* can force more.
+
+        Masks that are redrawn have the law P(b* | a*), so that the posterior after a redraw is P(b | a*). By this, the
+        least η beside a mask of the root by which no posterior exceeds its limit is explicit.
+        """
         plain = cls(law, root, np.zeros(len(root), np.float32))
         near, far = (float((plain.joint(share) * law.values[1].squares).sum()) for share in (0.0, 1.0))
         redraw_chance = np.full(len(root), np.clip((wanted - near) / max(far - near, 1e-12), 0.0, 1.0), np.float32)
+        values, nodes, starts = plain.cells
         for new in np.flatnonzero(root.sum(axis=0) > 0.0).tolist():
-            redraw_chance[new] = max(redraw_chance[new], plain.needed(new, limits))
+            parted, prior, neglected = plain.parted(new)
+            inside = [np.bincount(nodes, parted * each[values])[plain.tree.lines[:-1]] for each in limits.groups]
+            surest = np.append(np.maximum.reduceat(parted, starts), [each.sum(axis=0).max() for each in inside])
+            before = limits.with_groups(prior)
+            own = Limits(before, np.maximum(limits.greatest - neglected, before), limits.groups)
+            redraw_chance[new] = max(redraw_chance[new], needed_redraw(surest, own.aims, before).max())
         return cls(law, root, redraw_chance)
-
-    def needed(self, new: int, limits: Limits) -> float:
-        """Return the least η beside the mask ``new`` of the root by which no posterior exceeds its limit.
-
-        Masks that are redrawn have the law P(b* | a*), so that the posterior after a redraw is P(b | a*).
-        """
-        (values, nodes, starts), (parted, prior, neglected) = self.cells, self.parted(new)
-        inside = [np.bincount(nodes, parted * each[values])[self.tree.lines[:-1]] for each in limits.groups]
-        surest = np.append(np.maximum.reduceat(parted, starts), [each.sum(axis=0).max() for each in inside])
-        before = limits.with_groups(prior)
-        own = Limits(before, np.maximum(limits.greatest - neglected, before), limits.groups)
-        return float(needed_redraw(surest, own.aims, before).max())
 
     def joint(self, redraw_chance: Float32Array | float) -> Float64Array:
         """Return (k_B, k_B) float64 P(b, b*), which sums to 1; ``redraw_chance``: (k_A,) η, or one for all."""

@@ -245,24 +245,24 @@ class Strata:
         pair = len(scalars) == len(present) == 2
         keys = [tuple(scalars)] if pair else [(j,) for j in scalars[:1] or present]
         laws = [self._law(key, part) for key in keys]
-        if not all(some.any() for law in laws for some in law.frequent):
-            return records, []
         given = [j for j in present if scalars and j not in keys[0]]
         links = {j: self._law((keys[0][0], j), part, laws[0].values[0]) for j in given}
+        if not all(some.any() for law in (*laws, *links.values()) for some in law.frequent):
+            return records, []
         return records, [packed(self._fitted(*each, links).published()) for each in zip(keys, laws, strict=True)]
 
     def _maps_of_all(self, every: Part, own: Part) -> list[Any]:
         """Return the maps of the records of all contexts that have only codes of enough patients of one, if these are
         some; none if these are all records."""
         least, part = self.mechanism.parameters.least, dict[tuple[int, ...], SparseCounts]()
-        some = {key[0]: column.keys[column.units >= least] for key, column in own.items() if len(key) == 1}
+        known = {key[0]: column.keys[column.units >= least] for key, column in own.items() if len(key) == 1}
+        some = {j: codes for j, codes in known.items() if codes.size > 1}
         for key, column in every.items():
             codes = np.divmod(column.keys, len(self.mechanism.distances[key[-1]].taxonomy))[-len(key) :]
-            held = [np.isin(code, some[j]) | (some[j].size < 2) for j, code in zip(key, codes, strict=True)]
+            held = [np.isin(code, some.get(j, code)) for j, code in zip(key, codes, strict=True)]
             part[key] = column.select(np.logical_and.reduce(held))
-        return (
-            [] if all(part[key].keys.size == column.keys.size for key, column in every.items()) else self._maps(part)[1]
-        )
+        are_all = all(part[key].keys.size == column.keys.size for key, column in every.items())
+        return [] if are_all else self._maps(part)[1]
 
     def _law(self, key: tuple[int, ...], part: Part, root: Values | None = None) -> Law:
         """Return the law of one attribute, or of a pair; ``root``: the values of the first one, if the second is masked

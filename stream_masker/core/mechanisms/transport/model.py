@@ -122,28 +122,23 @@ class Transport:
     def published(self) -> list[Any]:
         """Return what is published: lists of numbers and arrays."""
         kernels = [[k.sharpness, k.weights, k.levels] for k in self.map.kernels]
-        given = [[j, _published(g.law), g.redraw_chance] for j, g in self.given.items()]
-        own = _published(self.map.law), self.map.tuple_weights, kernels, self.redraw_chance
+        given = [[j, g.law.published(), g.redraw_chance] for j, g in self.given.items()]
+        own = self.map.law.published(), self.map.tuple_weights, kernels, self.redraw_chance
         return [list(self.attributes), *own, given]
 
     @classmethod
     def read(cls, model: Sequence[Any], distances: Sequence[Distance]) -> Transport:
         """Return what ``published`` returned; ``distances``: of all attributes."""
         attributes, published, tuple_weights, kernels, redraw_chance, links = model
-        law = Law([distances[attributes[0]], distances[attributes[-1]]], *published)
+        law = Law.read(published, [distances[attributes[0]], distances[attributes[-1]]])
         curves = tuple(Kernel(v, *kernel) for v, kernel in zip(law.values, kernels, strict=True))
         if law.counts.shape != tuple_weights.shape or law.target.shape != redraw_chance.shape:
             raise ValueError("arrays of a map have other sizes than its law")
         own = Map(law, curves, tuple_weights)
         joint = own.joint(0, redraw_chance) if links else np.zeros((0, 0))
-        laws = {j: Law([law.distances[0], distances[j]], *published) for j, published, _ in links}
+        laws = {j: Law.read(each, [distances[attributes[0]], distances[j]]) for j, each, _ in links}
         given = {j: Given(laws[j], joint, redrawn) for j, _, redrawn in links}
         return cls(tuple(attributes), own, redraw_chance, given)
-
-
-def _published(law: Law) -> list[Any]:
-    """Return what is published of a law: lists of arrays, in the order of its fields but the first one."""
-    return [law.positions, law.tuples, law.counts, law.heavy, law.frequent]
 
 
 def packed(each: Any) -> Any:
@@ -260,10 +255,8 @@ class Maps:
     @cached_property
     def laws(self) -> Mapping[int, AttributeLaw]:
         """The law of each attribute and its masks."""
-        found, contexts = (
-            defaultdict[int, Counter[Transport]](Counter),
-            any(number != EVERY for number, _ in self.strata),
-        )
+        found = defaultdict[int, Counter[Transport]](Counter)
+        contexts = any(number != EVERY for number, _ in self.strata)
         for (context, pattern), (records, _) in self.strata.items():
             if records and (context == EVERY) is not contexts:
                 for each in self.maps(context, pattern):

@@ -5,9 +5,8 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Collection, Mapping, Sequence
+from numbers import Integral, Real
 from typing import Any, Final, TypeVar
-
-import numpy as np
 
 from stream_masker.errors import ParameterError
 
@@ -46,18 +45,12 @@ def require_keys(keys: object, size: int) -> None:
         raise ParameterError(f"keys must be bytes, as text.encode() gives, one for each of the {size} records")
 
 
-KINDS: Final[Mapping[type, tuple[str, Any]]] = {
-    float: ("number", int | float | np.integer | np.floating),
-    int: ("whole number", int | np.integer),
-}
-"""The words for a kind of number, and the types that are of this kind."""
-
-
 def number_between(name: str, given: Any, low: float, high: float, kind: type[Number]) -> Number:
     """Return ``given`` as a float or an int, which ``kind`` says. Raises ParameterError unless it is a number of this
     kind with low ≤ given ≤ high."""
-    words, types = KINDS[kind]
+    types: Any = Integral if kind is int else Real
     if isinstance(given, bool) or not isinstance(given, types) or not low <= given <= high:
+        words = "whole number" if kind is int else "number"
         start, end = (str(bound) if isinstance(bound, int) else f"{bound:g}" for bound in (low, high))
         limits = f"of {start} or more" if math.isinf(high) else f"from {start} to {end}"
         raise ParameterError(f"{name}={given!r} is not allowed: use a {words} {limits}")

@@ -22,7 +22,7 @@ from stream_masker.core.mechanisms.base import Mechanism, known_counts
 from stream_masker.core.mechanisms.expected import required_change
 from stream_masker.core.mechanisms.parameters import Parameters, parameter
 from stream_masker.core.random import Keys
-from stream_masker.core.risk.law import Channel, OutputClasses, Tuples, hoeffding_bound, masked_columns, value_law
+from stream_masker.core.risk.law import Channel, Tuples, class_of_each, hoeffding_bound, masked_columns, value_law
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.errors import ParameterError, StatisticsError
@@ -145,4 +145,4 @@ def tabulated_channel(groups: Sequence[MaskedGroup], j: int, values: Int32Array,
     missing = np.flatnonzero(counts.sum(axis=1) == 0.0)
     counts[missing, np.searchsorted(outcomes, values[missing])] = 1.0
     rows = counts / counts.sum(axis=1, keepdims=True)
-    return Channel(values, rows, OutputClasses.of_values(outcomes, size), hoeffding_bound(len(groups)))
+    return Channel(values, rows, class_of_each(outcomes, size), hoeffding_bound(len(groups)))

@@ -170,7 +170,7 @@ class SemanticTransport(Mechanism):
         return Strata(self, counts, (self._alpha * np.diag(statistics.covariance)).tolist()).model()
 
     def _prepare(self, statistics: Statistics) -> Maps:
-        return Maps.read(statistics.model, self.context.to_list(), self.distances)
+        return Maps.read(statistics.model, self.context.fingerprint, self.distances)
 
     def encode(self, records: Sequence[Record]) -> Batch:
         """Encode records, with their context. See ``Mechanism``."""
@@ -211,7 +211,7 @@ class Strata:
         ]
         columns = enumerate(self.counts.values)
         hidden = [packed(Transport.independent(j, self._law((j,), {(j,): own})).published()) for j, own in columns]
-        return {"context": self.mechanism.context.to_list(), "strata": [*strata, [EVERY, HIDDEN, 0, hidden]]}
+        return {"context": self.mechanism.context.fingerprint, "strata": [*strata, [EVERY, HIDDEN, 0, hidden]]}
 
     def _parts(self, counts: Counts) -> dict[int, Part]:
         """Return the counts of each pattern that occurs: the sum of 2^j over the attributes j that are missing.

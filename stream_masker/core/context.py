@@ -11,7 +11,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any, TypeAlias
 
@@ -103,12 +103,8 @@ class Context:
 
     @property
     def fingerprint(self) -> str:
-        """The first 16 hexadecimal digits of the SHA-256 of the attributes and their kinds; empty if there are none."""
-        return hashlib.sha256(json.dumps(self.to_list()).encode()).hexdigest()[:16] if self else ""
-
-    def to_list(self) -> list[dict[str, Any]]:
-        """Return the JSON-serialisable form, by which a model tells of which contexts it is."""
-        return [{"name": a.name, "texts": list(a.texts), "bounds": list(a.bounds)} for a in self.attributes]
+        """By which models and blocks name the context: 16 digits of the SHA-256 of its attributes; empty if none."""
+        return hashlib.sha256(json.dumps(list(map(asdict, self.attributes))).encode()).hexdigest()[:16] if self else ""
 
 
 NO_CONTEXT = Context(())

@@ -27,8 +27,8 @@ def channel(made: Mechanism, attribute: str, value: str) -> dict[str, float]:
     j = made.attributes.index(attribute)
     tau = made.distances[j].taxonomy
     found = made.attribute_channel(j, tau.encode([value]), made.counts)
-    masks = np.flatnonzero(found.classes.class_of >= 0)
-    classes = found.classes.class_of[masks]
+    masks = np.flatnonzero(found.class_of >= 0)
+    classes = found.class_of[masks]
     shares = found.rows[0][classes] / np.bincount(classes)[classes]
     return {concept: float(p) for concept, p in zip(tau.decode(masks), shares, strict=True) if p != 0.0}
 

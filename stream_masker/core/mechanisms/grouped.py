@@ -23,8 +23,8 @@ from stream_masker.core.mechanisms.parameters import Parameters, parameter
 from stream_masker.core.random import Keys
 from stream_masker.core.risk.law import (
     Channel,
-    OutputClasses,
     Tuples,
+    class_of_each,
     hoeffding_bound,
     masked_columns,
     required_change,
@@ -152,4 +152,4 @@ def tabulated_channel(groups: Sequence[MaskedGroup], j: int, values: Int32Array,
     missing = np.flatnonzero(counts.sum(axis=1) == 0.0)
     counts[missing, np.searchsorted(outcomes, values[missing])] = 1.0
     rows = counts / counts.sum(axis=1, keepdims=True)
-    return Channel(values, rows, OutputClasses.of_values(outcomes, size), hoeffding_bound(len(groups)))
+    return Channel(values, rows, class_of_each(outcomes, size), hoeffding_bound(len(groups)))

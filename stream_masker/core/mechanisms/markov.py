@@ -24,7 +24,7 @@ from stream_masker.core.mechanisms.noise_law import mask_classes
 from stream_masker.core.mechanisms.parameters import Parameters, parameter
 from stream_masker.core.random import Keys, WordLayout, draw_words, salts_of, uniforms
 from stream_masker.core.replacement import Candidates
-from stream_masker.core.risk.law import Channel, OutputClasses
+from stream_masker.core.risk.law import Channel, class_of_each
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.summary import Statistics, pack_counts, read_model_field, unpack_counts
 from stream_masker.core.table import table_of
@@ -96,7 +96,7 @@ class MarkovMechanism(DrawingMechanism):
 
     def attribute_channel(self, j: int, values: Int32Array, counts: Counts | None) -> Channel:
         matrix = self._prepared_statistics()[j]
-        return Channel(values, matrix.rows_of(values), OutputClasses.of_values(matrix.values, self._sizes[j]))
+        return Channel(values, matrix.rows_of(values), class_of_each(matrix.values, self._sizes[j]))
 
     def _model(self, counts: Counts, statistics: Statistics) -> dict[str, Any]:
         """Return the values and counts of each attribute."""

@@ -34,7 +34,7 @@ from stream_masker.core.kernels import (
     pair_likelihoods,
 )
 from stream_masker.core.replacement import NO_REFERENCE, Candidates, Replacer
-from stream_masker.core.risk.law import Channel, Likelihoods, OutputClasses
+from stream_masker.core.risk.law import Channel, Likelihoods
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.table import DistanceTable
 
@@ -230,18 +230,18 @@ class MaskRule:
         given.up[:] = np.where(high == grid.size, 0.0, np.where(rounded, share, 1.0))
 
 
-def mask_classes(table: DistanceTable, candidates: Candidates, values: Int32Array) -> tuple[Int64Array, OutputClasses]:
-    """Return the classes of candidates and of some values, ascending, and the same as classes of masks.
+def mask_classes(table: DistanceTable, candidates: Candidates, values: Int32Array) -> tuple[Int64Array, Int32Array]:
+    """Return the classes of candidates and of some values, ascending, and the class of each mask among these.
 
     Of the members of a value's class, only the value is a mask. ``values``: (n,) int32 positions.
     """
     masks = (candidates.weights > 0) & ~np.isin(table.class_of, table.class_of[values])
     masks[values] = True
-    positions = np.flatnonzero(masks).astype(np.int32)
-    some, first, index = np.unique(table.class_of[positions], return_index=True, return_inverse=True)
+    positions = np.flatnonzero(masks)
+    some, index = np.unique(table.class_of[positions], return_inverse=True)
     class_of = np.full(masks.size, -1, np.int32)
     class_of[positions] = index
-    return some.astype(np.int64), OutputClasses(class_of, positions[first])
+    return some.astype(np.int64), class_of
 
 
 def pair_masks(

@@ -43,47 +43,36 @@ def hoeffding_bound(draws: float, error: float = 0.05) -> float:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class OutputClasses:
-    """K classes of the m concepts of a taxonomy that tell an attacker the same as masks.
-
-    Every value becomes all concepts of a class with the same probability. Merging them leaves all figures exact, and
-    reduces a taxonomy of 100,000 concepts to a few thousand classes.
-
-    * ``class_of``: (m,) int32, the class of each concept; −1 for a concept that is never a mask.
-    * ``representatives``: (K,) int32, the position of one concept of each class.
-    """
-
-    class_of: Int32Array
-    representatives: Int32Array
-
-    @classmethod
-    def of_values(cls, values: NDArray[np.integer], size: int) -> OutputClasses:
-        """Return a class for each of some values of a taxonomy with ``size`` concepts, in their order."""
-        class_of = np.full(size, -1, np.int32)
-        class_of[values] = np.arange(values.size)
-        return cls(class_of, values.astype(np.int32))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class Channel:
-    """P(a* | a) of n values of one attribute, over K classes of masked values. Immutable.
+    """P(a* | a) of n values of one attribute, over K classes of the m concepts of its taxonomy. Immutable.
 
-    * ``values``: (n,) int32, positions without repetition. ``rows``: (n, K) float64; each row sums to 1.
-    * ``classes``: the classes. P(c | a) is an entry of a row, divided equally among the concepts of the class.
+    Every value becomes all concepts of a class with the same probability, so they tell an attacker the same as masks.
+    Merging them leaves all figures exact, and reduces a taxonomy of 100,000 concepts to a few thousand classes.
+
+    * ``values``: (n,) int32, positions without repetition. ``rows``: (n, K) float64; each row sums to 1. P(c | a) is an
+      entry of a row, divided equally among the concepts of the class.
+    * ``class_of``: (m,) int32, the class of each concept; −1 for a concept that is never a mask.
     * ``bound``: 0 if the rows are exact. Otherwise, with confidence 0.95, no average of them over the values of the
       window differs from its true value by more than this.
     """
 
     values: Int32Array
     rows: Float64Array
-    classes: OutputClasses
+    class_of: Int32Array
     bound: float = 0.0
 
     @property
     def unchanged(self) -> Float64Array:
         """(n,) float64: P(a | a), the probability that each value stays unchanged."""
-        classes = self.classes.class_of[self.values]
+        classes = self.class_of[self.values]
         return np.where(classes >= 0, self.rows[np.arange(self.values.size), classes], 0.0)
+
+
+def class_of_each(masks: NDArray[np.integer], size: int) -> Int32Array:
+    """Return (size,) int32, ``Channel.class_of`` with a class for each of some masks, positions, in their order."""
+    class_of = np.full(size, -1, np.int32)
+    class_of[masks] = np.arange(masks.size)
+    return class_of
 
 
 def value_law(column: SparseCounts) -> tuple[Int32Array, Float64Array]:
@@ -174,7 +163,7 @@ def independent_masks(tuples: Tuples, channels: tuple[Channel, Channel]) -> Like
         result = np.ones((len(masked), tuples.prior.size))
         for side, channel, positions in zip(tuples.sides, channels, np.array(masked).T, strict=True):
             rows = np.searchsorted(channel.values, side.positions)[side.index]
-            result *= channel.rows[rows, channel.classes.class_of[positions][:, None]]
+            result *= channel.rows[rows, channel.class_of[positions][:, None]]
         return result
 
     return likelihoods

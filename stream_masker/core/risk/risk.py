@@ -181,7 +181,8 @@ def assess(source: Assessed, counts: Counts, *, draws: int) -> Risk:
         joint = (prior[:, None] * channel.rows[:, part] for part in parts)
         value[name] = disclosure(distance.taxonomy, values, prior, joint, channel.bound)
         unchanged[name] = float(prior @ channel.unchanged)
-        masks = (distance.between(values, channel.classes.representatives[part]) for part in parts)
+        classes, first = np.unique(channel.class_of, return_index=True)
+        masks = (distance.between(values, first[classes >= 0][part]) for part in parts)
         squares = ((channel.rows[:, part] * far**2).sum(axis=1) for part, far in zip(parts, masks, strict=True))
         rmse[name] = math.sqrt(float(prior @ sum(squares)))
         channels.append(channel)
@@ -210,7 +211,7 @@ def _of_pair(
     (scalar, elements), (masks, others) = before.values(), (after[j] for j in before)
     offsets = np.arange(draws + 1) if elements.offsets is None else elements.offsets
     same = np.logical_and.reduceat(others.codes == elements.codes, offsets[:-1]) & (masks.codes == scalar.codes)
-    seen = own.rows[np.searchsorted(own.values, tuples.sides[0].positions)][:, own.classes.class_of[masks.codes]]
+    seen = own.rows[np.searchsorted(own.values, tuples.sides[0].positions)][:, own.class_of[masks.codes]]
     chosen, numbers = np.random.default_rng(1), np.diff(offsets)
     columns = [
         _posterior(tuples, law, int(mask), each, int(chosen.integers(each.size)), chances)

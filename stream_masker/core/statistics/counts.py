@@ -98,9 +98,8 @@ class Counts:
     * ``pairs[i, j]``, i < j: the counts of the rows that have both attributes.
     * ``lengths[j]``, only of array attributes j: the number of events with each number of present elements. Its keys
       are these numbers, 0 included.
-    * ``events[j,]``, ``events[i, j]``, only of scalars of records with arrays: the counts of attribute j, and of pairs,
-      where each event is one row.
-    * ``lacking[j,]``, ``lacking[i, j]``: the same of the events that lack a value of some attribute, by what they
+    * ``events[j,]``, only of scalars of records with arrays: the counts of attribute j, where each event is one row.
+    * ``lacking[j,]``, ``lacking[i, j]``: the counts of the events that lack a value of some attribute, by what they
       lack: a key is that of the value or pair · 2^p + the sum of 2^l over the attributes l without a value. Scalars of
       records with arrays are counted once for each event. Empty if nothing is lacking, or if there are more than
       ``MAX_PATTERN_ATTRIBUTES`` attributes.
@@ -134,12 +133,13 @@ def count_groups(batch: Batch, sizes: Sequence[int], groups: Groups) -> list[Cou
     ``sizes[j]``: the number of concepts of attribute j's taxonomy.
     """
     p, number = len(batch.columns), groups.number
+    which = [*((j,) for j in range(p)), *combinations(range(p), 2)]
     rows, record = batch.rows()
-    slots = None if batch.slots is None else batch.slots[record]
-    counted = _count_all(dict(enumerate(rows)), sizes, Groups(groups.of[record], number), slots)
-    scalars = {j: column.codes for j, column in enumerate(batch.columns) if not column.is_array}
-    events = _count_all(scalars, sizes, groups) if len(scalars) < p else {}
-    arrays = [j for j in range(p) if j not in scalars]
+    inside, slots = Groups(groups.of[record], number), None if batch.slots is None else batch.slots[record]
+    counted = {some: _count_rows([rows[j] for j in some], sizes[some[-1]], inside, slots) for some in which}
+    arrays = [j for j, column in enumerate(batch.columns) if column.is_array]
+    scalars = [j for j in range(p) if arrays and j not in arrays]
+    events = {j: _count_rows([batch.columns[j].codes], sizes[j], groups) for j in scalars}
     lengths = {j: _count_keys(batch.columns[j].present_lengths, groups) for j in arrays}
     records, lacking = np.bincount(groups.of, minlength=number).tolist(), _count_lacking(batch, sizes, groups)
     contexts = _count_contexts(batch, sizes, groups)
@@ -149,20 +149,12 @@ def count_groups(batch: Batch, sizes: Sequence[int], groups: Groups) -> list[Cou
             values=tuple(counted[j,][g] for j in range(p)),
             pairs={(i, j): counted[i, j][g] for i, j in combinations(range(p), 2)},
             lengths={j: parts[g] for j, parts in lengths.items()},
-            events={which: parts[g] for which, parts in events.items()},
+            events={(j,): parts[g] for j, parts in events.items()},
             lacking=lacking[g],
             contexts=contexts[g],
         )
         for g in range(number)
     ]
-
-
-def _count_all(
-    codes: Mapping[int, Int32Array], sizes: Sequence[int], groups: Groups, slots: Int64Array | None = None
-) -> dict[tuple[int, ...], list[SparseCounts]]:
-    """Return the counts of the values of some attributes in n rows, and of their pairs; keys: their indices."""
-    which = [*((j,) for j in codes), *combinations(codes, 2)]
-    return {some: _count_rows([codes[j] for j in some], sizes[some[-1]], groups, slots) for some in which}
 
 
 def _count_lacking(batch: Batch, sizes: Sequence[int], groups: Groups) -> list[dict[tuple[int, ...], SparseCounts]]:

@@ -40,13 +40,12 @@ def semantic_mean(values: ConceptsLike, d: Distance) -> str:
     depth, then of smallest id. Raises StatisticsError if there are no values, and UnknownConceptError for a value
     outside the taxonomy.
     """
-    counts = value_counts(values, d)
-    return d.taxonomy.ids[Marginal.of(counts, d).mean]
+    return d.taxonomy.ids[_counted(d=(values, d))[1][0].mean]
 
 
 def semantic_variance(values: ConceptsLike, d: Distance) -> float:
     """sVar(A) = (1/n) Σ sd(a_i, sMean(A))², in [0, 1] (2017: equation 14). Raises as ``semantic_mean``."""
-    return Marginal.of(value_counts(values, d), d).variance
+    return _counted(d=(values, d))[1][0].variance
 
 
 def distance_covariance(a: ConceptsLike, d_a: Distance, b: ConceptsLike, d_b: Distance) -> float:
@@ -64,7 +63,7 @@ def distance_variance(a: ConceptsLike, d_a: Distance) -> float:
 
     Raises StatisticsError if there are no values, and UnknownConceptError for a value outside the taxonomy.
     """
-    return Marginal.of(value_counts(a, d_a), d_a).distance_variance
+    return _counted(d_a=(a, d_a))[1][0].distance_variance
 
 
 def distance_correlation(a: ConceptsLike, d_a: Distance, b: ConceptsLike, d_b: Distance) -> float:
@@ -75,25 +74,22 @@ def distance_correlation(a: ConceptsLike, d_a: Distance, b: ConceptsLike, d_b: D
     return _pair(a, d_a, b, d_b)[1]
 
 
-def value_counts(values: ConceptsLike, d: Distance) -> SparseCounts:
-    """Count how often each concept occurs among n ids or positions. Raises UnknownConceptError."""
-    require_type("the distance", d, Distance)
-    return _counted((values, d)).values[0]
-
-
-def _counted(*columns: tuple[ConceptsLike, Distance]) -> Counts:
-    """Count values of equally many rows: of each attribute ids or positions, and the distance."""
-    codes = [Column(d.encode(values)) for values, d in columns]
-    return count_batch(Batch(codes[0].codes.size, tuple(codes)), [len(d.taxonomy) for _, d in columns])
-
-
 def _pair(a: ConceptsLike, d_a: Distance, b: ConceptsLike, d_b: Distance) -> tuple[float, float]:
-    require_type("d_a", d_a, Distance)
-    require_type("d_b", d_b, Distance)
-    if len(a) != len(b):
-        raise ParameterError(f"both attributes need the same number of rows, not {len(a)} and {len(b)}")
-    counts = _counted((a, d_a), (b, d_b))
-    return covariance_and_correlation(counts.pairs[0, 1], *map(Marginal.of, counts.values, (d_a, d_b)))
+    counts, both = _counted(d_a=(a, d_a), d_b=(b, d_b))
+    return covariance_and_correlation(counts.pairs[0, 1], *both)
+
+
+def _counted(**columns: tuple[ConceptsLike, Distance]) -> tuple[Counts, list[Marginal]]:
+    """Count attributes: of each ids or positions, and the distance, whose name is the key; return their marginals."""
+    for name, (_, d) in columns.items():
+        require_type(name, d, Distance)
+    sizes = [str(len(values)) for values, _ in columns.values()]
+    if len(set(sizes)) > 1:
+        raise ParameterError(f"both attributes need the same number of rows, not {' and '.join(sizes)}")
+    codes = [Column(d.encode(values)) for values, d in columns.values()]
+    distances = [d for _, d in columns.values()]
+    counts = count_batch(Batch(codes[0].codes.size, tuple(codes)), [len(d.taxonomy) for d in distances])
+    return counts, list(map(Marginal.of, counts.values, distances))
 
 
 class Marginal:
@@ -224,7 +220,10 @@ def compute_statistics(
         raise StatisticsError(f"the previous statistics have the attributes {previous.attributes}, not {names}")
     if without := [name for name, column in zip(names, counts.values, strict=True) if not column.keys.size]:
         raise StatisticsError(f"no record of the window has a value of {', '.join(without)}")
-    columns = dict(zip(names, _marginals(counts.values, distances), strict=True))
+    keys = {d: [own.keys for own, other in zip(counts.values, distances, strict=True) if other == d] for d in distances}
+    tables = {d: table_of(d, np.concatenate(own)) for d, own in keys.items()}  # one for all attributes of a distance
+    marginals_of = (Marginal(own, tables[d]) for own, d in zip(counts.values, distances, strict=True))
+    columns = dict(zip(names, marginals_of, strict=True))
     covariance, correlation = _matrices(counts, list(columns.values()))
     covariance, projection = nearest_psd(covariance)
     observed = {}
@@ -250,13 +249,6 @@ def compute_statistics(
             for name, own in shown.items()
         },
     )
-
-
-def _marginals(columns: Sequence[SparseCounts], distances: Sequence[Distance]) -> list[Marginal]:
-    """Return the marginals of attributes; those of one distance share a table of all of their values."""
-    keys = {d: [column.keys for column, other in zip(columns, distances, strict=True) if other == d] for d in distances}
-    tables = {d: table_of(d, np.concatenate(own)) for d, own in keys.items()}
-    return [Marginal(column, tables[d]) for column, d in zip(columns, distances, strict=True)]
 
 
 def _matrices(counts: Counts, columns: Sequence[Marginal]) -> tuple[Float64Array, Float64Array]:

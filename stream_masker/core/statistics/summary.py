@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -68,9 +68,12 @@ class Statistics:
         try:
             names = tuple(map(str, data["attributes"]))
             held: dict[str, Any] = {
-                name: {a: read(data[name][a]) for a in names} for name, read in READERS.items() if name in data
+                name: {a: read(data[name][a]) for a in names}
+                for name, read in (("mean", str), ("variance", float), ("observed", str), ("values", _counts))
+                if name in data
             }
-            held |= {name: np.array(data[name], np.float64).reshape([len(names)] * 2) for name in MATRICES}
+            for name in ("covariance", "correlation"):
+                held[name] = np.array(data[name], np.float64).reshape([len(names)] * 2)
             return cls(
                 version=int(data["version"]),
                 records=int(data["records"]),
@@ -94,16 +97,6 @@ def _counts(given: Mapping[str, Any]) -> dict[str, int]:
     if min(counts.values(), default=1) < 1:
         raise ValueError("a count is not positive")
     return counts
-
-
-MATRICES = ("covariance", "correlation")
-READERS: Mapping[str, Callable[[Any], Any]] = {
-    "mean": str,
-    "variance": float,
-    "observed": str,
-    "values": _counts,
-}
-"""What reads the value that a field has for an attribute."""
 
 
 def pack_array(array: NDArray[Any]) -> str:

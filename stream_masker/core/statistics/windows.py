@@ -94,8 +94,13 @@ class Windows:
             counts = by_group(merged(labels, self.counts[0], max(LEAST_EXPECTED, least)), self.counts)
             yield f"psi_{level}", stability_index(counts)
             yield f"divergence_{level}", jensen_shannon(counts)
-        yield "energy", energy_distance(self.counts, self.d, self.positions)
         older, newer = self.counts[:, 0], self.counts[:, 1]
+        difference, energy = (shares_of(newer) - shares_of(older)).astype(np.float32), np.zeros(len(older))
+        for start in range(0, self.positions.size, ROWS_AT_ONCE):
+            some = slice(start, start + ROWS_AT_ONCE)
+            distances = self.d.between(self.positions[some], self.positions).astype(np.float32)
+            energy += np.einsum("nk,nk->n", difference[:, some] @ distances, difference, dtype=np.float64)
+        yield "energy", abs(energy)
         novel = np.where(older == 0, newer, 0).sum(axis=1)
         novel[0] = newer[0] @ self._is_novel
         novel[0] *= novel[0] >= least
@@ -162,17 +167,6 @@ def jensen_shannon(counts: NDArray[np.number]) -> Float64Array:
     ratio = shares / np.maximum(shares.mean(axis=-2, keepdims=True), np.finfo(np.float64).tiny)
     terms = shares * np.log2(np.where(ratio > 0.0, ratio, 1.0))
     return np.asarray(np.clip(0.5 * terms.sum(axis=(-2, -1)), 0.0, 1.0))
-
-
-def energy_distance(counts: Int64Array, d: Distance, positions: Int32Array) -> Float64Array:
-    """Return (n,) float64: the energy distance of the two windows of each of n divisions, (n, 2, k)."""
-    shares, energy = shares_of(counts), np.zeros(len(counts))
-    difference = (shares[:, 1] - shares[:, 0]).astype(np.float32)
-    for start in range(0, positions.size, ROWS_AT_ONCE):
-        some = slice(start, start + ROWS_AT_ONCE)
-        distances = d.between(positions[some], positions).astype(np.float32)
-        energy += np.einsum("nk,nk->n", difference[:, some] @ distances, difference, dtype=np.float64)
-    return np.asarray(abs(energy))
 
 
 def correlation_band(pair: SparseCounts, one: Windows, other: Windows, level: float) -> Band:

@@ -68,10 +68,10 @@ def test_the_masks_of_a_pair_agree_with_what_is_drawn(correlated, reference, rul
     law = noise.mask_law(tuples, tuple(channels), noise._counts)
     record = {"a": TAU.ids[tuples.codes[0][5]], "b": TAU.ids[tuples.codes[1][5]]}
     masked = noise.mask_many([record] * DRAWS, keys=KEYS)
-    representatives = [np.unique(channel.classes.class_of, return_index=True)[1] for channel in channels]
+    representatives = [np.unique(channel.class_of, return_index=True)[1] for channel in channels]
     likelihoods = {(a, b): law([(int(a), int(b))])[0] for a in representatives[0] for b in representatives[1]}
     np.testing.assert_allclose(sum(likelihoods.values()), 1.0, atol=1e-6)
-    classes = [channel.classes.class_of for channel in channels]
+    classes = [channel.class_of for channel in channels]
     expected = {f"{classes[0][a]} {classes[1][b]}": float(p[5]) for (a, b), p in likelihoods.items()}
     codes = [TAU.encode([m[name] for m in masked]) for name in "ab"]
     assert_drawn_from(expected, [f"{classes[0][a]} {classes[1][b]}" for a, b in zip(*codes, strict=True)])

@@ -39,7 +39,8 @@ def channel(made) -> dict[int, np.ndarray]:
     values = np.unique(STREAM[:WINDOW, 0])
     found = made.attribute_channel(0, values, None)
     dense = np.zeros((values.size, len(TAU)))
-    dense[:, found.classes.representatives] = found.rows
+    masks = np.flatnonzero(found.class_of >= 0)
+    dense[:, masks] = found.rows[:, found.class_of[masks]]
     return dict(zip(values.tolist(), dense, strict=True))
 
 

@@ -111,7 +111,7 @@ def list_guesses(deployment: Deployment, events: Batch, masked: Batch, tried: np
     channels = [deployment.calibrated.attribute_channel(j, k, deployment.counts) for j, k in enumerate((values, kinds))]
     logs = [np.log(channel.rows + IMPROBABLE) for channel in channels]
     masks, masks_of_elements, _ = _codes(masked)
-    columns = channels[0].classes.class_of[masks], channels[1].classes.class_of[masks_of_elements]
+    columns = channels[0].class_of[masks], channels[1].class_of[masks_of_elements]
     lengths, found = np.diff(offsets), []
     for event in tried.tolist():
         same = np.flatnonzero(lengths == lengths[event])

@@ -169,7 +169,7 @@ def test_what_transport_does_not_write():
     for j in (0, 1):
         values, counts = np.unique(one.batch.columns[j].codes, return_counts=True)
         channel = one.made.attribute_channel(j, values.astype(np.int32), one.counts)
-        reached = (counts @ channel.rows)[channel.classes.class_of[values]] > 1e-9
+        reached = (counts @ channel.rows)[channel.class_of[values]] > 1e-9
         never.append(f"{(~reached).sum()} of {values.size}")
     assert "{} principal and {} secondary codes are never written".format(*never) in METHODS
     assert f"{variation:.3f} for the pair" in METHODS

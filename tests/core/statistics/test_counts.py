@@ -56,7 +56,7 @@ def literal(batch, only=None):
                     continue
                 key = row[js[0]] if len(js) == 1 else row[js[0]] * SIZES[js[1]] + row[js[1]]
                 found["rows", js][key].append(slot)
-                if arrays and number == 0 and not {*js} & {*arrays}:
+                if arrays and number == 0 and len(js) == 1 and js[0] not in arrays:
                     found["events", js][key].append([])
                 if pattern and (number == 0 or len(js) == 2 or js[0] in arrays):
                     found["lacking", js][key << p | pattern].append(slot)

@@ -19,7 +19,7 @@ from stream_masker.core.mechanisms.transport.fit import Law, Values
 from stream_masker.core.mechanisms.transport.given import Given, conditional
 from stream_masker.core.mechanisms.transport.model import EVERY, FORMAT, HIDDEN, Maps, Transport, packed
 from stream_masker.core.random import Keys, WordLayout, draw_words
-from stream_masker.core.risk.law import Channel, OutputClasses, Tuples
+from stream_masker.core.risk.law import Channel, Tuples, class_of_each
 from stream_masker.core.risk.risk import Risk, disclosure, limited_groups
 from stream_masker.core.statistics.counts import MAX_PATTERN_ATTRIBUTES, Counts, SparseCounts, combine
 from stream_masker.core.statistics.summary import Statistics
@@ -150,7 +150,7 @@ class SemanticTransport(Mechanism):
         law = self._prepared_statistics().laws[j]
         joint, own = law.joints[0], Values(self.distances[j], law.positions).indices(values)
         rows = np.where(joint[own].any(axis=1, keepdims=True), joint[own], joint.sum(axis=0))
-        classes = OutputClasses.of_values(law.positions, len(self.distances[j].taxonomy))
+        classes = class_of_each(law.positions, len(self.distances[j].taxonomy))
         return Channel(values, rows / rows.sum(axis=1, keepdims=True), classes)
 
     def mask_law(self, tuples: Tuples, channels: tuple[Channel, Channel], counts: Counts) -> None:
@@ -170,7 +170,7 @@ class SemanticTransport(Mechanism):
         return Strata(self, counts, (self._alpha * np.diag(statistics.covariance)).tolist()).model()
 
     def _prepare(self, statistics: Statistics) -> Maps:
-        return Maps.read(statistics.model, self.context.to_list(), self.distances)
+        return Maps.read(statistics.model, self.context.fingerprint, self.distances)
 
     def encode(self, records: Sequence[Record]) -> Batch:
         """Encode records, with their context. See ``Mechanism``."""
@@ -211,7 +211,7 @@ class Strata:
         ]
         columns = enumerate(self.counts.values)
         hidden = [packed(Transport.independent(j, self._law((j,), {(j,): own})).published()) for j, own in columns]
-        return {"context": self.mechanism.context.to_list(), "strata": [*strata, [EVERY, HIDDEN, 0, hidden]]}
+        return {"context": self.mechanism.context.fingerprint, "strata": [*strata, [EVERY, HIDDEN, 0, hidden]]}
 
     def _parts(self, counts: Counts) -> dict[int, Part]:
         """Return the counts of each pattern that occurs: the sum of 2^j over the attributes j that are missing.

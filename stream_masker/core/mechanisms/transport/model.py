@@ -211,8 +211,11 @@ class Maps:
     strata: Mapping[tuple[int, int], tuple[int, tuple[Transport, ...]]]
 
     @classmethod
-    def read(cls, model: Mapping[str, Any], context: Sequence[Any], distances: Sequence[Distance]) -> Maps:
-        """Return the maps of a model. Raises StatisticsError if it is not valid, or not of this ``context``."""
+    def read(cls, model: Mapping[str, Any], context: str, distances: Sequence[Distance]) -> Maps:
+        """Return the maps of a model. Raises StatisticsError if it is not valid, or not of this ``context``.
+
+        ``context``: the fingerprint of the mechanism's context.
+        """
         if read_model_field(model, "context") != context:
             raise StatisticsError("the model's contexts are not those of this mechanism")
         try:

@@ -15,7 +15,6 @@ from collections.abc import Callable, Set
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
-from urllib.parse import unquote
 from uuid import UUID
 
 from stream_masker.errors import ConfigurationError
@@ -49,18 +48,16 @@ UUID_PREFIX: Final = "urn:uuid:"
 _REFERENCE: Final = re.compile(
     r"""(?P<prefix>urn:uuid:|\#) (?P<own>.*)
     | (?:https?://[^?#]*/)? (?P<type>[A-Za-z]+)/ (?P<id>[A-Za-z0-9.-]{1,64}) (?:/_history/[A-Za-z0-9.-]{1,64})?
-    | (?P<searched>[A-Za-z]+)\? (?P<condition>.+)""",
+    | (?P<searched>[A-Za-z]+)\?identifier= (?P<system>(?:(?:https?://|urn:)[A-Za-z0-9./:_-]*)?\|)? (?P<value>[^&|]+)""",
     re.DOTALL | re.VERBOSE,
 )
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
-_PARAMETER: Final = re.compile(r"[A-Za-z_][A-Za-z_-]*(?::[A-Za-z]+)?")
-_SYSTEM: Final = re.compile(r"(?:https?://|urn:)[A-Za-z0-9./:_-]*")
 
 
 @lru_cache(maxsize=1 << 16)
 def parse_reference(text: str) -> tuple[str, str]:
-    """Return what stays of a reference (``Patient/``, ``Patient?``, ``urn:uuid:``, ``#`` or nothing), and the id, or
-    behind ``?`` the condition. A server's address and a version are removed.
+    """Return what stays of a reference (``Patient/``, ``Patient?identifier=SYSTEM|``, ``urn:uuid:``, ``#`` or nothing),
+    and the id or the identifier's value. A server's address and a version are removed.
 
     A text that is not a reference to a type of FHIR R4 is an id as a whole.
     """
@@ -70,7 +67,7 @@ def parse_reference(text: str) -> tuple[str, str]:
     if match is not None and match["type"] in R4_TYPES:
         return f"{match['type']}/", match["id"]
     if match is not None and match["searched"] in R4_TYPES:
-        return f"{match['searched']}?", match["condition"]
+        return f"{match['searched']}?identifier={match['system'] or ''}", match["value"]
     return "", text
 
 
@@ -78,25 +75,15 @@ def parse_reference(text: str) -> tuple[str, str]:
 def masked_reference(text: str, pseudonym: Callable[[bytes], str]) -> str:
     """Return a reference with the pseudonym of its id. It has the form of a UUID for a UUID, otherwise 32 digits.
 
-    In a conditional reference (``Patient?identifier=SYSTEM|7``), values have the pseudonyms that they have elsewhere.
+    That of an identifier (``Patient?identifier=SYSTEM|7``) always has 32 digits, as the identifier has elsewhere.
     A type alone (``Patient``), as in ``request.url``, stays.
     """
     if text in R4_TYPES:
         return text
     prefix, own_id = parse_reference(text)
-    if prefix.endswith("?"):
-        return prefix + "&".join(_masked_parameter(part, pseudonym) for part in own_id.split("&"))
     digits = pseudonym(own_id.encode())
-    return prefix + (str(UUID(digits)) if prefix == UUID_PREFIX or _UUID.fullmatch(own_id) else digits)
-
-
-def _masked_parameter(part: str, pseudonym: Callable[[bytes], str]) -> str:
-    """Return a search parameter, ``name=value`` or ``name=system|value``, with the pseudonym of its value."""
-    name, equals, value = part.partition("=")
-    system, bar, own = unquote(value).rpartition("|")
-    system = system if _SYSTEM.fullmatch(system) or not system else pseudonym(system.encode())
-    name = name if equals and _PARAMETER.fullmatch(name) else pseudonym(name.encode())
-    return f"{name}{equals}{system}{bar}{pseudonym(own.encode()) if own or not equals else ''}"
+    is_uuid = prefix == UUID_PREFIX or ("?" not in prefix and _UUID.fullmatch(own_id))
+    return prefix + (str(UUID(digits)) if is_uuid else digits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,4 +200,4 @@ def patients_of(bundle: Document) -> set[str]:
     ids = {text for patient in patients if (text := _text(patient, "id")) is not None}
     subjects = (_text(resource.get(member), "reference") or "" for resource in resources for member in _SUBJECTS)
     prefixes = ("Patient/",) if ids else ("Patient/", "Patient?", UUID_PREFIX)
-    return ids | {own_id for prefix, own_id in map(parse_reference, subjects) if prefix in prefixes}
+    return ids | {own_id for prefix, own_id in map(parse_reference, subjects) if prefix.startswith(prefixes)}

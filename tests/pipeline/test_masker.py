@@ -56,8 +56,8 @@ PSEUDONYMS = Pseudonyms(SECRET)
     [
         ("keep", b"p-1", b"p-1"),
         ("drop", b"p-1", None),
-        ("pseudonymize", b"p-1", PSEUDONYMS.of_value("p-1").encode()),
-        ("pseudonymize", b"", PSEUDONYMS.of_value("").encode()),
+        ("pseudonymize", b"p-1", PSEUDONYMS.of_bytes(b"p-1").encode()),
+        ("pseudonymize", b"", PSEUDONYMS.of_bytes(b"").encode()),
         ("pseudonymize", b"\xff\x00", PSEUDONYMS.of_bytes(b"\xff\x00").encode()),
         ("pseudonymize", None, None),
     ],

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
-from typing import Any, Final, Literal, TypeAlias, cast
+from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 import orjson
@@ -70,8 +70,7 @@ def _counts(counts: Counts) -> JsonObject:
 
 def decode_block(raw: bytes, taxonomies: Taxonomies, context: Context = NO_CONTEXT) -> Block:
     """Decode what ``encode_block`` returns. Raises StatisticsError if it has other taxonomies or another context."""
-    with _decoding("block"):
-        data = _object(raw)
+    with _decoding(raw, "block") as data:
         for name, own in _identity(taxonomies, context).items():
             _require(data.pop(name) == own, name)
         data["original"], data["masked"] = _read_counts(data["original"]), _read_counts(data["masked"])
@@ -149,8 +148,7 @@ def encode_statistics(message: StatisticsMessage) -> bytes:
 
 def decode_statistics(raw: bytes) -> StatisticsMessage:
     """Decode what ``encode_statistics`` returns. Raises StatisticsError for anything else."""
-    with _decoding("statistics"):
-        data = _object(raw)
+    with _decoding(raw, "statistics") as data:
         _require(isinstance(data["version"], int) and isinstance(data["snapshot"], dict), "version or snapshot")
         data["blocks"] = None if data["blocks"] is None else BlockRange(**data["blocks"])
         return StatisticsMessage(**data)
@@ -173,23 +171,19 @@ def _dumps(message: Any, **changed: Any) -> bytes:
     return orjson.dumps({"format": SEALED_FORMAT, **_fields(message), **changed}, option=option)
 
 
-def _object(raw: bytes) -> JsonObject:
-    """Return the fields of a message of this format."""
-    data = orjson.loads(raw)
-    _require(isinstance(data, dict) and data.pop("format", None) == SEALED_FORMAT, "format")
-    return cast(JsonObject, data)
-
-
 def _require(is_valid: bool, field: str) -> None:
     if not is_valid:
         raise StatisticsError(f"{field} is missing, invalid or not the configured one")
 
 
 @contextmanager
-def _decoding(what: str) -> Iterator[None]:
-    """Raise StatisticsError if the block fails. Its text never has a value of the message."""
+def _decoding(raw: bytes, what: str) -> Iterator[JsonObject]:
+    """Yield the fields of a message of this format. Raise StatisticsError if it has another one, or if the block fails.
+    Its text never has a value of the message."""
     try:
-        yield
+        data = orjson.loads(raw)
+        _require(data.pop("format") == SEALED_FORMAT, "format")
+        yield data
     except StatisticsError as error:
         raise StatisticsError(f"{what}: {error}") from None
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:

@@ -19,7 +19,7 @@ from stream_masker import SemanticTransport
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.pipeline.records import Rejected
 from stream_masker.pipeline.risk import VersionRisk
-from stream_masker.pipeline.seal import RefusalCause, TopicSeal
+from stream_masker.pipeline.seal import TopicSeal
 from stream_masker.service.calibrator.bootstrap import CalibratorComponents, build_components
 from stream_masker.service.calibrator.metrics import set_risk_metrics
 from stream_masker.service.configuration import Configuration, load_configuration
@@ -71,7 +71,7 @@ def worker_metrics() -> RecordingMetrics:
     """Return the metrics of a worker that has statistics, partitions, a committed batch and an aborted one."""
     metrics = RecordingMetrics("worker")
     report: Any = WorkerReport(metrics, Health())
-    report.refused_message(RefusalCause.FORGED)
+    report.refused_message("forged")
     report.statistics(SimpleNamespace(version=3, refusals=1, problem="version 4", age=1.0))
     source = {"topic": "discharges", "unreadable": {}, "take_skipped": lambda: 2, "lag": lambda: 7}
     report.partitions(SimpleNamespace(assigned={0, 3}, **source))

@@ -21,7 +21,7 @@ from results import Masked, Outcome, result_of
 from stream_masker.core.batch import Distortion
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.pipeline.records import Rejected
-from stream_masker.pipeline.seal import RefusalCause
+from stream_masker.pipeline.seal import REFUSAL_CAUSES
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.metrics import ALL_METRICS, METRIC_DEFINITIONS, Metrics, process_registry
 from stream_masker.service.worker.worker import TransactionOutcome, WorkerReport
@@ -86,7 +86,7 @@ LABEL_VALUES = {
     "kind": {"actual", "target"},
     "given": {"value", "record"},
     "topic": {"calibration", "statistics"},
-    "cause": {*RefusalCause},
+    "cause": {*REFUSAL_CAUSES},
     "concept": {*CONCEPTS},
     "label": {LABEL, ""},
     "level": {"blocks", "codes"},

@@ -136,9 +136,8 @@ class StatisticsMessage:
 
     def fits(self, mechanism: Mechanism) -> bool:
         """Return whether the statistics are of this mechanism and over its taxonomies."""
-        taxonomies = (distance.taxonomy.fingerprint for distance in mechanism.distances)
-        own = {"mechanism": mechanism.name, "taxonomies": dict(zip(mechanism.attributes, taxonomies, strict=True))}
-        return all(self.snapshot.get(key) == value for key, value in own.items())
+        own = {name: taxonomy.fingerprint for name, taxonomy in mechanism.taxonomies.items()}
+        return self.snapshot.get("mechanism") == mechanism.name and self.snapshot.get("taxonomies") == own
 
 
 def encode_statistics(message: StatisticsMessage) -> bytes:

@@ -59,11 +59,6 @@ class Subject:
     min_records: int = 1
     limits: RiskLimits = field(default_factory=RiskLimits)
 
-    @property
-    def taxonomies(self) -> Taxonomies:
-        """The taxonomy of each attribute."""
-        return dict(zip(self.mechanism.attributes, (each.taxonomy for each in self.mechanism.distances), strict=True))
-
 
 @dataclass
 class History:
@@ -146,7 +141,7 @@ class VersionPlanner:
     def __init__(self, subject: Subject, history: History) -> None:
         self.subject = subject
         self.history = history
-        self.shown = partial(shown, taxonomies=subject.taxonomies, least=subject.min_records)
+        self.shown = partial(shown, taxonomies=subject.mechanism.taxonomies, least=subject.min_records)
         self._guessed: Mapping[str, float] | None = None if history.latest is None else history.latest.guessed
         if history.baseline is not None and self._restored(history.baseline) is None:
             history.baseline = None

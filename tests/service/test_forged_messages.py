@@ -117,7 +117,7 @@ def test_a_forged_block_is_refused_and_the_session_goes_on(
     bench = CalibrationBench(components)
     calibration, made = components.configuration.topics.calibration, block(0)
     taxonomies, (ours, theirs) = (
-        components.subject.taxonomies,
+        components.subject.mechanism.taxonomies,
         (TopicSeal(calibration, [s]) for s in (SECRET, ATTACKERS)),
     )
     key, raw = block_key(made), encode_block(made, taxonomies)

@@ -22,7 +22,8 @@ from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.statistics.counts import Counts, SparseCounts
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.errors import StatisticsError
-from stream_masker.pipeline.records import Block, Rejected
+from stream_masker.pipeline.reasons import Rejected
+from stream_masker.pipeline.records import Block
 
 Taxonomies: TypeAlias = Mapping[str, Taxonomy]
 JsonObject: TypeAlias = dict[str, Any]
@@ -153,9 +154,9 @@ def decode_statistics(raw: bytes) -> StatisticsMessage:
         return StatisticsMessage(**data)
 
 
-def encode_rejection(rejected: Rejected, *, topic: str, partition: int) -> bytes:
+def encode_rejection(rejected: Rejected, *, topic: str, partition: int, offset: int) -> bytes:
     """Return a rejection as JSON: reason and place, never a value. It has a ``field`` only if a field is the cause."""
-    place = {"reason": rejected.reason, "topic": topic, "partition": partition, "offset": rejected.offset}
+    place = {"reason": rejected.reason, "topic": topic, "partition": partition, "offset": offset}
     blamed = {} if rejected.field is None else {"field": rejected.field}
     return orjson.dumps({"format": MESSAGE_FORMAT, **place, **blamed})
 

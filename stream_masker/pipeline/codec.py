@@ -274,8 +274,7 @@ class Codec:
         return Context(tuple(self._plan.context.values())).numbers(columns)
 
     def write(self, part: RecordPart, masked: MaskedBatch, offsets: Sequence[int]) -> dict[int, Rejected]:
-        """Write masked records. Return the rejections of those that do not fit their schema, by offset; ``offsets``: of
-        all n."""
+        """Write masked records. Return the rejections of those that do not fit their schema; ``offsets``: of all n."""
         for codes, column in zip(part.codes, masked.columns, strict=True):
             codes.write(column)
         values: list[bytes | None] = [None] * len(offsets)

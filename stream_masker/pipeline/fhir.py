@@ -105,7 +105,8 @@ BUNDLE: Final = "Bundle"
 PATIENT_KEY: Final = "patient"
 """The path of the id of the patient that a message is about. It selects nothing if there are several patients."""
 
-TYPE_PATH: Final = Path("Bundle.resourceType", (NameStep("resourceType"),))
+TYPE: Final = "resourceType"
+TYPE_PATH: Final = Path(f"Bundle.{TYPE}", (NameStep(TYPE),))
 _SUBJECTS: Final = ("subject", "patient", "beneficiary")
 
 
@@ -125,7 +126,7 @@ def fhir_path(path: Path, *, first: bool = False) -> Path:
         )
     if start.key == BUNDLE:
         return Path(path.text, tuple(rest))
-    selects = FilterStep(("resource", "resourceType"), start.key, every=not first)
+    selects = FilterStep(("resource", TYPE), start.key, every=not first)
     return Path(path.text, (NameStep("entry"), selects, NameStep("resource"), *rest))
 
 
@@ -160,17 +161,17 @@ def bundle_of(document: Document, types: Set[str]) -> Document:
     """Return a message as a Bundle with its resources of these types. Raises RecordRejectedError like ``fhir_form``."""
     bundle = _as_bundle(document, types)
     if "entry" in bundle:
-        bundle["entry"] = [e for e in _entries(bundle) if "resource" not in e or _type_of(e["resource"]) in types]
+        bundle["entry"] = [e for e in _entries(bundle) if "resource" not in e or _text(e["resource"], TYPE) in types]
     return bundle
 
 
 def _as_bundle(document: Document, types: Set[str]) -> Document:
-    if _type_of(document) == BUNDLE:
+    if _text(document, TYPE) == BUNDLE:
         document.pop(PATIENT_KEY, None)
         return document
-    if _type_of(document) not in types:
+    if _text(document, TYPE) not in types:
         raise RecordRejectedError(Reason.UNLISTED_TYPE)
-    return {"resourceType": BUNDLE, "entry": [{"resource": document}]}
+    return {TYPE: BUNDLE, "entry": [{"resource": document}]}
 
 
 def _entries(bundle: Document) -> list[Document]:
@@ -178,10 +179,6 @@ def _entries(bundle: Document) -> list[Document]:
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         raise RecordRejectedError(Reason.WRONG_SHAPE, "Bundle.entry")
     return entries
-
-
-def _type_of(resource: JsonValue) -> str:
-    return _text(resource, "resourceType") or ""
 
 
 def _text(value: JsonValue, member: str) -> str | None:
@@ -196,7 +193,7 @@ def patients_of(bundle: Document) -> set[str]:
     In a Bundle with a resource of type Patient, references by ``urn:uuid:`` or a condition name no other patient.
     """
     resources = [resource for entry in _entries(bundle) if isinstance(resource := entry.get("resource"), dict)]
-    patients = [resource for resource in resources if _type_of(resource) == "Patient"]
+    patients = [resource for resource in resources if _text(resource, TYPE) == "Patient"]
     ids = {text for patient in patients if (text := _text(patient, "id")) is not None}
     subjects = (_text(resource.get(member), "reference") or "" for resource in resources for member in _SUBJECTS)
     prefixes = ("Patient/",) if ids else ("Patient/", "Patient?", UUID_PREFIX)

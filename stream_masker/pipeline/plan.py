@@ -84,11 +84,6 @@ class AttributePlan:
         return self.path.arrays > 0
 
     @property
-    def written(self) -> Iterator[Path]:
-        """Every path whose value masking replaces: of the codes, the labels and the copies."""
-        return chain.from_iterable(place.written for place in self.places)
-
-    @property
     def required(self) -> Iterator[Path]:
         """The paths of what lacks a code if none is in it: records, or the elements of arrays, and their lists."""
         elements = [place.path.elements for place in self.places if self.missing == "reject"]
@@ -141,8 +136,6 @@ class Plan:
     context: Mapping[Path, ContextAttribute] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if not self.attributes:
-            raise ConfigurationError("attributes: at least one is required")
         if own := [name for name in self.headers if name.startswith(OWN_HEADERS)]:
             raise ConfigurationError(f"message.headers: {own[0]!r} is set by stream-masker itself and cannot be kept")
         ones = {"noise_key": [self.noise_key], "mechanism.context": self.context}
@@ -161,7 +154,8 @@ class Plan:
     @property
     def written(self) -> Iterator[tuple[str, Path]]:
         """Every path whose value masking replaces, with the name of its attribute."""
-        yield from ((attribute.name, path) for attribute in self.attributes for path in attribute.written)
+        places = ((attribute.name, place) for attribute in self.attributes for place in attribute.places)
+        yield from ((name, path) for name, place in places for path in place.written)
 
     @property
     def paths(self) -> Iterator[Path]:

@@ -38,9 +38,7 @@ class Place(NamedTuple):
     @property
     def written(self) -> Iterator[Path]:
         """Every path whose value masking replaces."""
-        yield self.path
-        yield from () if self.label is None else (self.label,)
-        yield from self.copies
+        return filter(None, (self.path, self.label, *self.copies))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

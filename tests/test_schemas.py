@@ -17,8 +17,8 @@ from support.small_configuration import write_small
 
 from stream_masker.core.context import Context
 from stream_masker.pipeline.messages import encode_block, encode_rejection, encode_statistics
-from stream_masker.pipeline.reasons import Reason
-from stream_masker.pipeline.records import Rejected, stamp
+from stream_masker.pipeline.reasons import Reason, Rejected
+from stream_masker.pipeline.records import stamp
 from stream_masker.service.calibrator.bootstrap import build_components
 from stream_masker.service.configuration import configuration_schema, load_configuration
 
@@ -64,7 +64,7 @@ def messages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[bytes]]
     given = {"calibration": section, "secret": b"the secret of all processes"}
     path = write_small(tmp_path_factory.mktemp("small"), "one", "two", rows=ONTOLOGY, **given)
     bench = CalibrationBench(build_components(load_configuration(path, {})))
-    taxonomies, one = bench.components.subject.taxonomies, block(0)
+    taxonomies, one = bench.components.subject.mechanism.taxonomies, block(0)
     for number in range(3):
         bench.deliver(number, block(10 * number))
         bench.advance(1_000.0 * number)
@@ -74,8 +74,8 @@ def messages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[bytes]]
     contextual = replace(one, original=replace(one.original, contexts={1: one.original}))
     return {
         "rejection": [
-            encode_rejection(Rejected(3, "unknown_code", "a.b"), topic="discharges", partition=0),
-            encode_rejection(Rejected(3, "not_json"), topic="discharges", partition=0),
+            encode_rejection(Rejected("unknown_code", "a.b"), topic="discharges", partition=0, offset=3),
+            encode_rejection(Rejected("not_json"), topic="discharges", partition=0, offset=3),
         ],
         "calibration-block": [
             encode_block(array_block(5, [0, 3, 1]), taxonomies),

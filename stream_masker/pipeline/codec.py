@@ -28,8 +28,8 @@ from stream_masker.pipeline.fhir import fhir_form
 from stream_masker.pipeline.formats import RecordFormat, Write, record_form
 from stream_masker.pipeline.paths import Document, Path, first_values
 from stream_masker.pipeline.plan import AttributePlan, Plan
-from stream_masker.pipeline.reasons import Reason, RecordRejectedError
-from stream_masker.pipeline.records import Inputs, Rejected, Tally
+from stream_masker.pipeline.reasons import Reason, RecordRejectedError, Rejected
+from stream_masker.pipeline.records import Inputs, Tally
 from stream_masker.pipeline.style import written_code
 from stream_masker.pipeline.transforms import Cache, Pseudonyms, key_text, least_number
 from stream_masker.pipeline.walk import Branch, Slots, Walk
@@ -232,9 +232,7 @@ class Codec:
         codes = {name: codes_of(good) for name, codes_of in read.items()}
         for name, one in codes.items():
             walk.tally.update({("suppressed", name): one.suppressed, ("generalized", name): one.generalized})
-        for number, (reason, path) in walk.refused.items():
-            offset = offsets[indices[number]]
-            rejected[offset] = Rejected(offset, reason.value, path)
+        rejected |= {offsets[indices[number]]: one for number, one in walk.refused.items()}
         keys = list(compress(keys, good))
         batch = Batch(
             int(np.count_nonzero(good)),
@@ -262,7 +260,7 @@ class Codec:
                 opened.append(self._open(value))
                 indices.append(index)
             except RecordRejectedError as error:
-                rejected[offset] = Rejected(offset, error.reason.value, error.field)
+                rejected[offset] = Rejected(error.reason, error.field)
         return indices, opened
 
     def _contexts(self, documents: Sequence[Document]) -> Int64Array | None:
@@ -275,17 +273,17 @@ class Codec:
         ]
         return Context(tuple(self._plan.context.values())).numbers(columns)
 
-    def write(self, part: RecordPart, masked: MaskedBatch, offsets: Sequence[int]) -> list[Rejected]:
+    def write(self, part: RecordPart, masked: MaskedBatch, offsets: Sequence[int]) -> dict[int, Rejected]:
         """Write masked records. Return the rejections of those that do not fit their schema; ``offsets``: of all n."""
         for codes, column in zip(part.codes, masked.columns, strict=True):
             codes.write(column)
         values: list[bytes | None] = [None] * len(offsets)
-        rejected = []
+        rejected = {}
         for index, (document, write) in zip(part.indices.tolist(), part.documents, strict=True):
             try:
                 values[index] = write(document)
             except RecordRejectedError as error:
-                rejected.append(Rejected(offsets[index], error.reason.value, error.field))
+                rejected[offsets[index]] = Rejected(error.reason, error.field)
         part.masked, part.values = masked, values
         part.documents, part.codes = (), ()  # the next part's documents take their memory
         return rejected

@@ -15,7 +15,6 @@ from collections.abc import Callable, Set
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
-from urllib.parse import unquote
 from uuid import UUID
 
 from stream_masker.errors import ConfigurationError
@@ -49,18 +48,16 @@ UUID_PREFIX: Final = "urn:uuid:"
 _REFERENCE: Final = re.compile(
     r"""(?P<prefix>urn:uuid:|\#) (?P<own>.*)
     | (?:https?://[^?#]*/)? (?P<type>[A-Za-z]+)/ (?P<id>[A-Za-z0-9.-]{1,64}) (?:/_history/[A-Za-z0-9.-]{1,64})?
-    | (?P<searched>[A-Za-z]+)\? (?P<condition>.+)""",
+    | (?P<searched>[A-Za-z]+)\?identifier= (?P<system>(?:(?:https?://|urn:)[A-Za-z0-9./:_-]*)?\|)? (?P<value>[^&|]+)""",
     re.DOTALL | re.VERBOSE,
 )
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
-_PARAMETER: Final = re.compile(r"[A-Za-z_][A-Za-z_-]*(?::[A-Za-z]+)?")
-_SYSTEM: Final = re.compile(r"(?:https?://|urn:)[A-Za-z0-9./:_-]*")
 
 
 @lru_cache(maxsize=1 << 16)
 def parse_reference(text: str) -> tuple[str, str]:
-    """Return what stays of a reference (``Patient/``, ``Patient?``, ``urn:uuid:``, ``#`` or nothing), and the id, or
-    behind ``?`` the condition. A server's address and a version are removed.
+    """Return what stays of a reference (``Patient/``, ``Patient?identifier=SYSTEM|``, ``urn:uuid:``, ``#`` or nothing),
+    and the id or the identifier's value. A server's address and a version are removed.
 
     A text that is not a reference to a type of FHIR R4 is an id as a whole.
     """
@@ -70,7 +67,7 @@ def parse_reference(text: str) -> tuple[str, str]:
     if match is not None and match["type"] in R4_TYPES:
         return f"{match['type']}/", match["id"]
     if match is not None and match["searched"] in R4_TYPES:
-        return f"{match['searched']}?", match["condition"]
+        return f"{match['searched']}?identifier={match['system'] or ''}", match["value"]
     return "", text
 
 
@@ -78,25 +75,15 @@ def parse_reference(text: str) -> tuple[str, str]:
 def masked_reference(text: str, pseudonym: Callable[[bytes], str]) -> str:
     """Return a reference with the pseudonym of its id. It has the form of a UUID for a UUID, otherwise 32 digits.
 
-    In a conditional reference (``Patient?identifier=SYSTEM|7``), values have the pseudonyms that they have elsewhere.
+    That of an identifier (``Patient?identifier=SYSTEM|7``) always has 32 digits, as the identifier has elsewhere.
     A type alone (``Patient``), as in ``request.url``, stays.
     """
     if text in R4_TYPES:
         return text
     prefix, own_id = parse_reference(text)
-    if prefix.endswith("?"):
-        return prefix + "&".join(_masked_parameter(part, pseudonym) for part in own_id.split("&"))
     digits = pseudonym(own_id.encode())
-    return prefix + (str(UUID(digits)) if prefix == UUID_PREFIX or _UUID.fullmatch(own_id) else digits)
-
-
-def _masked_parameter(part: str, pseudonym: Callable[[bytes], str]) -> str:
-    """Return a search parameter, ``name=value`` or ``name=system|value``, with the pseudonym of its value."""
-    name, equals, value = part.partition("=")
-    system, bar, own = unquote(value).rpartition("|")
-    system = system if _SYSTEM.fullmatch(system) or not system else pseudonym(system.encode())
-    name = name if equals and _PARAMETER.fullmatch(name) else pseudonym(name.encode())
-    return f"{name}{equals}{system}{bar}{pseudonym(own.encode()) if own or not equals else ''}"
+    is_uuid = prefix == UUID_PREFIX or ("?" not in prefix and _UUID.fullmatch(own_id))
+    return prefix + (str(UUID(digits)) if is_uuid else digits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +105,8 @@ BUNDLE: Final = "Bundle"
 PATIENT_KEY: Final = "patient"
 """The path of the id of the patient that a message is about. It selects nothing if there are several patients."""
 
-TYPE_PATH: Final = Path("Bundle.resourceType", (NameStep("resourceType"),))
+TYPE: Final = "resourceType"
+TYPE_PATH: Final = Path(f"Bundle.{TYPE}", (NameStep(TYPE),))
 _SUBJECTS: Final = ("subject", "patient", "beneficiary")
 
 
@@ -138,7 +126,7 @@ def fhir_path(path: Path, *, first: bool = False) -> Path:
         )
     if start.key == BUNDLE:
         return Path(path.text, tuple(rest))
-    selects = FilterStep(("resource", "resourceType"), start.key, every=not first)
+    selects = FilterStep(("resource", TYPE), start.key, every=not first)
     return Path(path.text, (NameStep("entry"), selects, NameStep("resource"), *rest))
 
 
@@ -173,17 +161,17 @@ def bundle_of(document: Document, types: Set[str]) -> Document:
     """Return a message as a Bundle with its resources of these types. Raises RecordRejectedError like ``fhir_form``."""
     bundle = _as_bundle(document, types)
     if "entry" in bundle:
-        bundle["entry"] = [e for e in _entries(bundle) if "resource" not in e or _type_of(e["resource"]) in types]
+        bundle["entry"] = [e for e in _entries(bundle) if "resource" not in e or _text(e["resource"], TYPE) in types]
     return bundle
 
 
 def _as_bundle(document: Document, types: Set[str]) -> Document:
-    if _type_of(document) == BUNDLE:
+    if _text(document, TYPE) == BUNDLE:
         document.pop(PATIENT_KEY, None)
         return document
-    if _type_of(document) not in types:
+    if _text(document, TYPE) not in types:
         raise RecordRejectedError(Reason.UNLISTED_TYPE)
-    return {"resourceType": BUNDLE, "entry": [{"resource": document}]}
+    return {TYPE: BUNDLE, "entry": [{"resource": document}]}
 
 
 def _entries(bundle: Document) -> list[Document]:
@@ -191,10 +179,6 @@ def _entries(bundle: Document) -> list[Document]:
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         raise RecordRejectedError(Reason.WRONG_SHAPE, "Bundle.entry")
     return entries
-
-
-def _type_of(resource: JsonValue) -> str:
-    return _text(resource, "resourceType") or ""
 
 
 def _text(value: JsonValue, member: str) -> str | None:
@@ -209,8 +193,8 @@ def patients_of(bundle: Document) -> set[str]:
     In a Bundle with a resource of type Patient, references by ``urn:uuid:`` or a condition name no other patient.
     """
     resources = [resource for entry in _entries(bundle) if isinstance(resource := entry.get("resource"), dict)]
-    patients = [resource for resource in resources if _type_of(resource) == "Patient"]
+    patients = [resource for resource in resources if _text(resource, TYPE) == "Patient"]
     ids = {text for patient in patients if (text := _text(patient, "id")) is not None}
     subjects = (_text(resource.get(member), "reference") or "" for resource in resources for member in _SUBJECTS)
     prefixes = ("Patient/",) if ids else ("Patient/", "Patient?", UUID_PREFIX)
-    return ids | {own_id for prefix, own_id in map(parse_reference, subjects) if prefix in prefixes}
+    return ids | {own_id for prefix, own_id in map(parse_reference, subjects) if prefix.startswith(prefixes)}

@@ -42,7 +42,6 @@ _FORM: Final = re.compile(r"S\[?(?:N[\[F]?N{0,2})?")
 """The steps of a path: a segment, a field, a component and a subcomponent; the first two may have a selector, and the
 field a filter of its repetitions."""
 
-_NO_FIELD: Final = frozenset[str]()
 _FIRST: Final = frozenset("1")
 
 _DELETED: Final = '""'
@@ -172,7 +171,7 @@ class Hl7Format(RecordFormat):
                 raise RecordRejectedError(Reason.NOT_IN_FORMAT)
             numbered = enumerate(fields, 1) if place else enumerate(fields[1:], 3)  # not the delimiters
             segment: dict[str, Any] = {str(number): field for number, field in numbered if field}
-            parsed = segment.keys() if self._parsed is None else self._parsed.get(name, _NO_FIELD) & segment.keys()
+            parsed = segment.keys() if self._parsed is None else segment.keys() & self._parsed.get(name, ())
             for number in list(parsed):
                 segment[number] = by.parsed(segment[number])
             segment[PLACE] = place

@@ -24,13 +24,12 @@ from stream_masker.errors import ParameterError, StatisticsError, StreamMaskerEr
 from stream_masker.pipeline.codec import DOCUMENTS, Codec, RecordPart
 from stream_masker.pipeline.formats import FormatUnavailableError, RecordFormat, masked_keys
 from stream_masker.pipeline.plan import Plan
-from stream_masker.pipeline.reasons import Reason
+from stream_masker.pipeline.reasons import Reason, Rejected
 from stream_masker.pipeline.records import (
     GROUP_HEADER,
     Block,
     Header,
     Inputs,
-    Rejected,
     Result,
     joined_columns,
     stamp,
@@ -137,11 +136,7 @@ class RecordMasker:
                 keys=keys[start:end],
                 headers=self._headers(own, statistics_version),
                 timestamps=own.timestamps,
-                rejected={
-                    own.offsets[number - start]: one._replace(offset=own.offsets[number - start])
-                    for number, one in rejected.items()
-                    if start <= number < end
-                },
+                rejected={given.offsets[number]: one for number, one in rejected.items() if start <= number < end},
                 blocks=[block for block in blocks if block.partition == partition],
                 tally=Counter() if results else tally,
             )
@@ -212,14 +207,15 @@ class RecordMasker:
         Of a group, none is masked without the others: all are rejected, or held by GroupTooSmallError. Records that
         turn out to be unwritable are left out, because the others are still a group.
         """
-        reason, rejected, size, offsets = Reason.INTERNAL_ERROR, list[Rejected](), len(records), records.offsets
+        reason, size, offsets = Reason.INTERNAL_ERROR, len(records), records.offsets
+        rejected: Mapping[int, Rejected] = {}
         try:
             part = self._codec.read(records, known)
-            rejected = list(part.rejected.values())
+            rejected = part.rejected
             unwritable = self._codec.write(part, self._mask_batch(places, part, offsets), offsets)
             if not unwritable:
                 return [part]
-            known |= {one.offset: one for one in unwritable}
+            known |= unwritable
             return self._mask_part(records, places, known, hold=hold)
         except NOT_OF_RECORDS:
             raise
@@ -236,8 +232,7 @@ class RecordMasker:
             place = f"group at offsets {first} to {last}" if size > 1 else f"record at offset {first}"
             _log.error("masking the %s failed (%s)", place, type(error).__name__)
         given = zip(offsets, records.values, strict=True)
-        rejected += [Rejected(offset, reason.value) for offset, value in given if value is not None]
-        known |= {one.offset: one for one in reversed(rejected)}
+        known |= {**{offset: Rejected(reason) for offset, value in given if value is not None}, **rejected}
         return self._mask_part(records, places, known, hold=hold)
 
     def _mask_batch(self, places: _Places, part: RecordPart, numbers: Sequence[int]) -> MaskedBatch:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
-from typing import Any, Final, Literal, TypeAlias, cast
+from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 import orjson
@@ -22,7 +22,8 @@ from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.statistics.counts import Counts, SparseCounts
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.errors import StatisticsError
-from stream_masker.pipeline.records import Block, Rejected
+from stream_masker.pipeline.reasons import Rejected
+from stream_masker.pipeline.records import Block
 
 Taxonomies: TypeAlias = Mapping[str, Taxonomy]
 JsonObject: TypeAlias = dict[str, Any]
@@ -70,8 +71,7 @@ def _counts(counts: Counts) -> JsonObject:
 
 def decode_block(raw: bytes, taxonomies: Taxonomies, context: Context = NO_CONTEXT) -> Block:
     """Decode what ``encode_block`` returns. Raises StatisticsError if it has other taxonomies or another context."""
-    with _decoding("block"):
-        data = _object(raw)
+    with _decoding(raw, "block") as data:
         for name, own in _identity(taxonomies, context).items():
             _require(data.pop(name) == own, name)
         data["original"], data["masked"] = _read_counts(data["original"]), _read_counts(data["masked"])
@@ -137,9 +137,8 @@ class StatisticsMessage:
 
     def fits(self, mechanism: Mechanism) -> bool:
         """Return whether the statistics are of this mechanism and over its taxonomies."""
-        taxonomies = (distance.taxonomy.fingerprint for distance in mechanism.distances)
-        own = {"mechanism": mechanism.name, "taxonomies": dict(zip(mechanism.attributes, taxonomies, strict=True))}
-        return all(self.snapshot.get(key) == value for key, value in own.items())
+        own = {name: taxonomy.fingerprint for name, taxonomy in mechanism.taxonomies.items()}
+        return self.snapshot.get("mechanism") == mechanism.name and self.snapshot.get("taxonomies") == own
 
 
 def encode_statistics(message: StatisticsMessage) -> bytes:
@@ -149,16 +148,15 @@ def encode_statistics(message: StatisticsMessage) -> bytes:
 
 def decode_statistics(raw: bytes) -> StatisticsMessage:
     """Decode what ``encode_statistics`` returns. Raises StatisticsError for anything else."""
-    with _decoding("statistics"):
-        data = _object(raw)
+    with _decoding(raw, "statistics") as data:
         _require(isinstance(data["version"], int) and isinstance(data["snapshot"], dict), "version or snapshot")
         data["blocks"] = None if data["blocks"] is None else BlockRange(**data["blocks"])
         return StatisticsMessage(**data)
 
 
-def encode_rejection(rejected: Rejected, *, topic: str, partition: int) -> bytes:
+def encode_rejection(rejected: Rejected, *, topic: str, partition: int, offset: int) -> bytes:
     """Return a rejection as JSON: reason and place, never a value. It has a ``field`` only if a field is the cause."""
-    place = {"reason": rejected.reason, "topic": topic, "partition": partition, "offset": rejected.offset}
+    place = {"reason": rejected.reason, "topic": topic, "partition": partition, "offset": offset}
     blamed = {} if rejected.field is None else {"field": rejected.field}
     return orjson.dumps({"format": MESSAGE_FORMAT, **place, **blamed})
 
@@ -173,23 +171,19 @@ def _dumps(message: Any, **changed: Any) -> bytes:
     return orjson.dumps({"format": SEALED_FORMAT, **_fields(message), **changed}, option=option)
 
 
-def _object(raw: bytes) -> JsonObject:
-    """Return the fields of a message of this format."""
-    data = orjson.loads(raw)
-    _require(isinstance(data, dict) and data.pop("format", None) == SEALED_FORMAT, "format")
-    return cast(JsonObject, data)
-
-
 def _require(is_valid: bool, field: str) -> None:
     if not is_valid:
         raise StatisticsError(f"{field} is missing, invalid or not the configured one")
 
 
 @contextmanager
-def _decoding(what: str) -> Iterator[None]:
-    """Raise StatisticsError if the block fails. Its text never has a value of the message."""
+def _decoding(raw: bytes, what: str) -> Iterator[JsonObject]:
+    """Yield the fields of a message of this format. Raise StatisticsError if it has another one, or if the block fails.
+    Its text never has a value of the message."""
     try:
-        yield
+        data = orjson.loads(raw)
+        _require(data.pop("format") == SEALED_FORMAT, "format")
+        yield data
     except StatisticsError as error:
         raise StatisticsError(f"{what}: {error}") from None
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:

@@ -38,9 +38,7 @@ class Place(NamedTuple):
     @property
     def written(self) -> Iterator[Path]:
         """Every path whose value masking replaces."""
-        yield self.path
-        yield from () if self.label is None else (self.label,)
-        yield from self.copies
+        return filter(None, (self.path, self.label, *self.copies))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,11 +80,6 @@ class AttributePlan:
     @property
     def is_array(self) -> bool:
         return self.path.arrays > 0
-
-    @property
-    def written(self) -> Iterator[Path]:
-        """Every path whose value masking replaces: of the codes, the labels and the copies."""
-        return chain.from_iterable(place.written for place in self.places)
 
     @property
     def required(self) -> Iterator[Path]:
@@ -141,8 +134,6 @@ class Plan:
     context: Mapping[Path, ContextAttribute] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if not self.attributes:
-            raise ConfigurationError("attributes: at least one is required")
         if own := [name for name in self.headers if name.startswith(OWN_HEADERS)]:
             raise ConfigurationError(f"message.headers: {own[0]!r} is set by stream-masker itself and cannot be kept")
         ones = {"noise_key": [self.noise_key], "mechanism.context": self.context}
@@ -161,7 +152,8 @@ class Plan:
     @property
     def written(self) -> Iterator[tuple[str, Path]]:
         """Every path whose value masking replaces, with the name of its attribute."""
-        yield from ((attribute.name, path) for attribute in self.attributes for path in attribute.written)
+        places = ((attribute.name, place) for attribute in self.attributes for place in attribute.places)
+        yield from ((name, path) for name, place in places for path in place.written)
 
     @property
     def paths(self) -> Iterator[Path]:

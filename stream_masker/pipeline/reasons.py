@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from enum import StrEnum
-from typing import TypeAlias
+from typing import NamedTuple
 
 from stream_masker.errors import StreamMaskerError
 
@@ -58,11 +58,14 @@ class Reason(StrEnum):
     """Masking the record failed unexpectedly, by a defect of stream-masker. The log has the exception's type."""
 
 
-RejectionCause: TypeAlias = tuple[str, str | None]
-"""A reason for rejection, and the configured path that is to blame, if there is one."""
+class Rejected(NamedTuple):
+    """Why a record is rejected: a reason, never a value. field: the configured path of the cause, if there is one."""
+
+    reason: str
+    field: str | None = None
 
 
-def causes_text(causes: Counter[RejectionCause], most: int | None = None) -> str:
+def causes_text(causes: Counter[Rejected], most: int | None = None) -> str:
     """``missing at a.b 12, not_json 1``: numbers of rejected records by reason and configured path, the most frequent
     first, and what helps; ``most``: how many causes to name, None for all."""
     help_of: dict[str, str] = {Reason.NOT_A_CODE: " (a code is a text: quote numbers, or read the column as text)"}

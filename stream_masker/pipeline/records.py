@@ -1,6 +1,6 @@
 """The records of the pipeline: its input, and the outcomes of masking.
 
-Batches are columnar, so that few Python objects are created for each record. Single records are named tuples.
+Batches are columnar, so that few Python objects are created for each record.
 """
 
 from __future__ import annotations
@@ -9,10 +9,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from stream_masker.core.batch import Distortion
 from stream_masker.core.statistics.counts import Counts
+from stream_masker.pipeline.reasons import Rejected
 
 Header: TypeAlias = tuple[str, bytes | None]
 
@@ -62,14 +63,6 @@ class Inputs:
     def part(self, start: int, end: int) -> Inputs:
         """Return the records ``start`` to ``end`` (exclusive)."""
         return Inputs(**{name: getattr(self, name)[start:end] for name in COLUMNS})
-
-
-class Rejected(NamedTuple):
-    """A record that cannot be masked: reason and place, never a value. field: the configured path of the cause."""
-
-    offset: int
-    reason: str
-    field: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

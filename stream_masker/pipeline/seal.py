@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Sequence
-from enum import StrEnum
 from typing import Final
 
 import cramjam
@@ -32,28 +31,20 @@ NONCE: Final = bytes(12)
 COMPRESSION_LEVEL: Final = 1
 
 
-class RefusalCause(StrEnum):
-    """Why a message of an internal topic was refused; the values are labels of a metric."""
-
-    PLAIN = "plain"
-    UNKNOWN_KEY = "unknown_key"
-    FORGED = "forged"
-
-
-EXPLANATIONS: Final = {
-    RefusalCause.PLAIN: "not encrypted. Check who may write to the topic",
-    RefusalCause.UNKNOWN_KEY: "encrypted with an unknown secret. Name it in previous_secrets, or give "
-    "all processes the same secret",
-    RefusalCause.FORGED: "not authentic: it was changed, or written for another topic or key. Check who may write to "
-    "the topic",
+REFUSAL_CAUSES: Final = {
+    "plain": "not encrypted. Check who may write to the topic",
+    "unknown_key": "encrypted with an unknown secret. Name it in previous_secrets, or give all processes the same one",
+    "forged": "not authentic: it was changed, or written for another topic or key. Check who may write to the topic",
 }
+"""Why a message of an internal topic is refused: the label of a metric, and the sentence for an operator."""
 
 
 class SealError(StatisticsError):
     """A message that is not authentic. The error's text never contains the message."""
 
-    def __init__(self, cause: RefusalCause) -> None:
-        super().__init__(EXPLANATIONS[cause])
+    def __init__(self, cause: str) -> None:
+        """cause: one of ``REFUSAL_CAUSES``."""
+        super().__init__(REFUSAL_CAUSES[cause])
         self.cause = cause
 
 
@@ -86,16 +77,16 @@ class TopicSeal:
     def open(self, key: bytes | None, sealed: bytes) -> bytes:
         """Open what ``seal`` returns. Raises SealError for a message that is not authentic."""
         if not sealed.startswith(SEAL_MAGIC):
-            raise SealError(RefusalCause.PLAIN)
+            raise SealError("plain")
         header, rest = sealed[:HEADER_BYTES], sealed[HEADER_BYTES:]
         secret = self._secrets.get(header[len(SEAL_MAGIC) :])
         if secret is None:
-            raise SealError(RefusalCause.UNKNOWN_KEY)
+            raise SealError("unknown_key")
         salt, encrypted = rest[:SALT_BYTES], rest[SALT_BYTES:]
         try:
             content = _cipher(secret, salt).decrypt(NONCE, encrypted, self._associated(header, key or b""))
         except InvalidTag:
-            raise SealError(RefusalCause.FORGED) from None
+            raise SealError("forged") from None
         return bytes(cramjam.zstd.decompress(content))
 
     def _associated(self, header: bytes, key: bytes) -> bytes:

@@ -55,26 +55,15 @@ class Pseudonyms:
     def __init__(self, secret: bytes | Secret) -> None:
         """Raises ParameterError for a secret of less than 16 bytes."""
         self.secret = secret if isinstance(secret, Secret) else Secret(secret)
-        self._known = Cache(lambda text: self._of([text], b"masker-pseudonym").hex())
+        self.of_bytes = Cache(lambda text: self.of_texts([text])[0]).__getitem__
+        """Returns the pseudonym of a text in UTF-8."""
         self.offset_hashes = Cache(lambda key: self._of([key], b"masker-offset"))
         """16 bytes for the key of a record's dates, independent of its pseudonym."""
-
-    def of_bytes(self, text: bytes) -> str:
-        """Return the pseudonym of a text in UTF-8."""
-        pseudonym: str = self._known[text]
-        return pseudonym
 
     def of_texts(self, texts: Sequence[bytes]) -> list[str]:
         """Return the pseudonyms of texts in UTF-8; much faster than one by one."""
         digits = self._of(texts, b"masker-pseudonym").hex()
         return [digits[start : start + PSEUDONYM_DIGITS] for start in range(0, len(digits), PSEUDONYM_DIGITS)]
-
-    def of_value(self, value: JsonValue) -> str | None:
-        """Return the pseudonym of a value that is neither an object nor a list; None for null.
-
-        The text of a number or truth value is its JSON, so 42 and "42" have the same pseudonym.
-        """
-        return None if value is None else self.of_bytes(text_of(value))
 
     def _of(self, texts: Sequence[bytes], purpose: bytes) -> bytes:
         """Return 16 bytes for each text, one after another."""
@@ -131,7 +120,7 @@ class FieldTransform:
 
 @dataclass(frozen=True, slots=True)
 class Pseudonym(FieldTransform):
-    """The pseudonym of a text, number or truth value, or its first ``digits``."""
+    """The pseudonym of a text, number or truth value, or its first ``digits``; 42 and "42" have the same one."""
 
     digits: int = PSEUDONYM_DIGITS
 

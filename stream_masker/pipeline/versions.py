@@ -59,11 +59,6 @@ class Subject:
     min_records: int = 1
     limits: RiskLimits = field(default_factory=RiskLimits)
 
-    @property
-    def taxonomies(self) -> Taxonomies:
-        """The taxonomy of each attribute."""
-        return dict(zip(self.mechanism.attributes, (each.taxonomy for each in self.mechanism.distances), strict=True))
-
 
 @dataclass
 class History:
@@ -146,7 +141,7 @@ class VersionPlanner:
     def __init__(self, subject: Subject, history: History) -> None:
         self.subject = subject
         self.history = history
-        self.shown = partial(shown, taxonomies=subject.taxonomies, least=subject.min_records)
+        self.shown = partial(shown, taxonomies=subject.mechanism.taxonomies, least=subject.min_records)
         self._guessed: Mapping[str, float] | None = None if history.latest is None else history.latest.guessed
         if history.baseline is not None and self._restored(history.baseline) is None:
             history.baseline = None
@@ -172,24 +167,27 @@ class VersionPlanner:
         original, masked = self._compute(total.original), self._masked(total.masked)
         publish = self._publish(original, now, "blocks", total.original, window.range)
         masking = dict(zip(self._mechanism.attributes, total.distortions, strict=True))
-        publish = replace(
+        kept = (
+            None
+            if masked is None
+            else utility(
+                original,
+                masked,
+                total.distortions,
+                self.subject.alpha,
+                self._mechanism.distances,
+                expected=self._expected(original, total.original),
+                counts=total.masked,
+                comparisons=COMPARISONS,
+            )
+        )
+        return replace(
             publish,
+            shown=publish.shown if masked is None else {**publish.shown, "masked": self.shown(masked)},
+            utility=kept,
             unchanged={name: each.share(each.unchanged) for name, each in masking.items()},
             unchanged_records=total.unchanged / total.original.records,
         )
-        if masked is None:
-            return publish
-        kept = utility(
-            original,
-            masked,
-            total.distortions,
-            self.subject.alpha,
-            self._mechanism.distances,
-            expected=self._expected(original, total.original),
-            counts=total.masked,
-            comparisons=COMPARISONS,
-        )
-        return replace(publish, shown={**publish.shown, "masked": self.shown(masked)}, utility=kept)
 
     def on_sample(self, counts: Counts, now: int) -> Publish:
         """Return the first version, from a sample of the input. Raises StatisticsError as ``on_window`` does."""

@@ -23,7 +23,7 @@ import numpy as np
 from stream_masker.core.arrays import Int64Array, ranges
 from stream_masker.pipeline.paths import Document, EachStep, FilterStep, IndexStep, NameStep, Path, Step, members
 from stream_masker.pipeline.plan import Action, Plan, policy
-from stream_masker.pipeline.reasons import Reason
+from stream_masker.pipeline.reasons import Reason, Rejected
 from stream_masker.pipeline.records import Tally
 from stream_masker.pipeline.transforms import DROPPED, FieldTransform, Pseudonyms
 
@@ -154,13 +154,13 @@ class Walk:
         self._unlisted = Action.KEEP if plan.fields.unlisted == "keep" else Action.DROP
         self._pseudonyms, self._keys = pseudonyms, keys
         self.found: defaultdict[Path, list[Slots]] = defaultdict(list)
-        self.refused: dict[int, tuple[Reason, str | None]] = {}
+        self.refused: dict[int, Rejected] = {}
         self.tally: Tally = Counter()
 
     def refuse(self, records: Iterable[int], reason: Reason, path: Path) -> None:
         """Refuse records; the first reason of each counts."""
         for record in records:
-            self.refused.setdefault(record, (reason, path.text))
+            self.refused.setdefault(record, Rejected(reason, path.text))
 
     def through(self, documents: list[Document], root: Branch) -> None:
         """Treat documents in place; root: ``Branch.of`` the plan."""

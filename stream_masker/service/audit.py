@@ -22,14 +22,13 @@ from confluent_kafka import Consumer, Message, TopicPartition
 from stream_masker.errors import ConfigurationError, ServiceError, StatisticsError
 from stream_masker.pipeline.formats import Form, record_form
 from stream_masker.pipeline.messages import StatisticsMessage, Taxonomies, decode_statistics, encode_rejection
-from stream_masker.pipeline.reasons import RecordRejectedError
+from stream_masker.pipeline.reasons import RecordRejectedError, Rejected
 from stream_masker.pipeline.records import (
     CONFIGURATION_HEADER,
     GROUP_HEADER,
     MECHANISM_HEADER,
     VERSION_HEADER,
     Header,
-    Rejected,
 )
 from stream_masker.pipeline.versions import shown
 from stream_masker.service.configuration import Configuration
@@ -141,7 +140,9 @@ class _Auditor:
             return False, "rejected, but there are no statistics to verify it with"
         derived = self._derive(location, [record], version)
         if isinstance(derived, Rejected):
-            own = encode_rejection(derived, topic=self._topics.input, partition=location.partition)
+            own = encode_rejection(
+                derived, topic=self._topics.input, partition=location.partition, offset=location.offset
+            )
             if own == written:
                 return True, f"rejected ({derived.reason})"
         return False, "rejected, but the configuration gives another outcome"

@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.documents import places, put
-from support.results import InputRecord, outcomes
+from support.results import InputRecord, Refused, outcomes
 
 from stream_masker.pipeline.reasons import Reason
-from stream_masker.pipeline.records import Rejected
 
 GOOD = {
     "patient": {"id": "PATIENT-0001", "name": "Jane"},
@@ -75,7 +74,7 @@ def test_each_record_has_one_outcome(full, values, key):
 
 
 def check(record, outcome):
-    if isinstance(outcome, Rejected):
+    if isinstance(outcome, Refused):
         assert outcome.reason in set(Reason) - {"internal_error"}
         assert outcome.field is None or re.split(r"[.\[]", outcome.field)[0] in {*GOOD, "display", "copy", "again"}
     elif record.value is None:
@@ -108,5 +107,5 @@ def check_masked(before, after):
 def test_rejections_and_logs_hold_no_value(full, caplog, spoil):
     with caplog.at_level(logging.DEBUG):
         (outcome,) = full.mask(spoil(orjson.dumps(GOOD).decode()).encode(), key=b"PATIENT-0001")
-    assert isinstance(outcome, Rejected)
+    assert isinstance(outcome, Refused)
     assert not any(secret in f"{outcome!r} {caplog.text}" for secret in (*SECRETS, "I10"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import replace
+from functools import partial
 
 import orjson
 import pytest
@@ -28,7 +29,7 @@ from tests.pipeline.conftest import SECRET
 TYPES = {"Encounter", "Condition"}
 PATIENT = compile_path("patient")
 PSEUDONYMS = Pseudonyms(SECRET)
-P = PSEUDONYMS.of_value
+P = partial(Pseudonym().of_value, pseudonyms=PSEUDONYMS)
 ID = "0f7a2c55-3f2b-4d8e-9f0a-6a0c6a3f1b11"
 MRN = "http://hospital.example/mrn"
 
@@ -115,6 +116,7 @@ def test_a_bundle_of_several_patients_is_rejected_if_the_patient_keys_the_noise(
         (bundle({"resourceType": "Patient", "id": "17"}, encounter("urn:uuid:a"), urls=["urn:uuid:a"]), "17"),
         (bundle({"resourceType": "Patient", "id": "17"}, encounter("Patient?identifier=7")), "17"),
         (bundle({"resourceType": "Patient", "id": "17"}, {"resourceType": "Patient", "id": "18"}), None),
+        (encounter(f"Patient?identifier={MRN}|7"), "7"),
         (encounter("Group/17"), None),
         (encounter(7), None),
         ({"resourceType": "Encounter", "subject": [3]}, None),
@@ -152,10 +154,13 @@ def test_only_types_of_the_specification_are_kept():
         (f"Patient/{ID}", f"Patient/{uuid.UUID(P(ID))}"),
         (ID, str(uuid.UUID(P(ID)))),
         (f"Patient?identifier={MRN}|MRN-1", f"Patient?identifier={MRN}|{P('MRN-1')}"),
-        ("Patient?identifier=http%3A%2F%2Fh%2Fmrn%7CMRN-1", f"Patient?identifier=http://h/mrn|{P('MRN-1')}"),
-        ("Patient?identifier=MRN-1&name=Jane", f"Patient?identifier={P('MRN-1')}&name={P('Jane')}"),
-        ("Patient?identifier=Jane Doe|1", f"Patient?identifier={P('Jane Doe')}|{P('1')}"),
-        ("Patient?Jane Doe", f"Patient?{P('Jane Doe')}{P('')}"),
+        (f"Patient?identifier={MRN}|{ID}", f"Patient?identifier={MRN}|{P(ID)}"),
+        ("Patient?identifier=|MRN-1", f"Patient?identifier=|{P('MRN-1')}"),
+        ("Patient?identifier=MRN-1", f"Patient?identifier={P('MRN-1')}"),
+        ("John?identifier=MRN-1", P("John?identifier=MRN-1")),
+        ("Patient?identifier=MRN-1&name=Jane", P("Patient?identifier=MRN-1&name=Jane")),
+        ("Patient?identifier=Jane Doe|1", P("Patient?identifier=Jane Doe|1")),
+        ("Patient?Jane Doe", P("Patient?Jane Doe")),
         ("Patient", "Patient"),
         ("", P("")),
     ],

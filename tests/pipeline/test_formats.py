@@ -75,7 +75,7 @@ def test_a_masked_record_that_does_not_fit_is_rejected_with_its_place_and_is_not
 def test_samples_are_decoded_too(bench):
     (part,) = formatted(bench).masker.read([marked("I10"), b"no mark", None, marked("E11")])
     assert part.batch.size == 2
-    assert part.rejected == {1: (1, "not_in_format", None)}
+    assert part.rejected == {1: ("not_in_format", None)}
 
 
 def test_a_group_is_masked_again_without_the_records_that_do_not_fit(bench):

@@ -8,14 +8,13 @@ from collections import Counter
 import numpy as np
 import orjson
 import pytest
-from support.results import InputRecord, Masked, inputs, outcomes
+from support.results import InputRecord, Masked, Refused, inputs, outcomes
 
 from stream_masker.core.random import FieldKeys, PositionKeys
 from stream_masker.core.statistics.counts import count_batch, same_counts
 from stream_masker.errors import ParameterError, StatisticsError
 from stream_masker.pipeline import masker
 from stream_masker.pipeline.masker import RecordMasker
-from stream_masker.pipeline.records import Rejected
 from stream_masker.pipeline.transforms import Pseudonyms
 from stream_masker.pipeline.window import merge_blocks
 from tests.pipeline.conftest import SECRET
@@ -40,9 +39,9 @@ def test_outcomes_keep_order_offset_and_timestamp(bench):
     ]
     assert outcomes(bench(CODE).result(records)) == [
         Masked(5, b'{"code":"E11.9"}', None, STAMP, 50),
-        Rejected(7, "not_json"),
+        Refused(7, "not_json"),
         Masked(8, None, None, STAMP, 60),
-        Rejected(9, "unknown_code", "code"),
+        Refused(9, "unknown_code", "code"),
         Masked(12, b'{"code":"E11.65"}', None, STAMP, 30),
     ]
 
@@ -55,8 +54,8 @@ PSEUDONYMS = Pseudonyms(SECRET)
     [
         ("keep", b"p-1", b"p-1"),
         ("drop", b"p-1", None),
-        ("pseudonymize", b"p-1", PSEUDONYMS.of_value("p-1").encode()),
-        ("pseudonymize", b"", PSEUDONYMS.of_value("").encode()),
+        ("pseudonymize", b"p-1", PSEUDONYMS.of_bytes(b"p-1").encode()),
+        ("pseudonymize", b"", PSEUDONYMS.of_bytes(b"").encode()),
         ("pseudonymize", b"\xff\x00", PSEUDONYMS.of_bytes(b"\xff\x00").encode()),
         ("pseudonymize", None, None),
     ],
@@ -243,7 +242,7 @@ def test_an_error_rejects_only_the_affected_record(bench, caplog, monkeypatch, f
     with caplog.at_level(logging.DEBUG):
         result = on_bench.result([on_bench.record(k, {"code": code}) for k, code in enumerate(["I10", "E03", "I11"])])
     assert [getattr(o, "value", None) for o in outcomes(result)] == [b'{"code":"E11.9"}', None, b'{"code":"E03"}']
-    assert outcomes(result)[1] == Rejected(1, "internal_error")
+    assert outcomes(result)[1] == Refused(1, "internal_error")
     (block,) = result.blocks
     assert (block.first_offset, block.last_offset) == (0, 2)
     assert (block.original.records, block.distortions[0].values) == (2, 2)

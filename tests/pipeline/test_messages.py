@@ -24,7 +24,8 @@ from stream_masker.pipeline.messages import (
     encode_rejection,
     encode_statistics,
 )
-from stream_masker.pipeline.records import Block, Rejected
+from stream_masker.pipeline.reasons import Rejected
+from stream_masker.pipeline.records import Block
 
 TAU = Ontology.from_edges([(c, "a") for c in "bcdefg"]).taxonomy()
 TAXONOMIES = {"one": TAU, "two": TAU}
@@ -145,5 +146,5 @@ def test_a_version_needs_the_statistics_of_its_number() -> None:
 def test_a_rejection_tells_reason_and_place_and_the_field_that_is_to_blame() -> None:
     told = {"format": 1, "reason": "missing", "topic": "discharges", "partition": 2, "offset": 7}
     for field, more in ((None, {}), ("a.b", {"field": "a.b"})):
-        raw = encode_rejection(Rejected(7, "missing", field), topic="discharges", partition=2)
+        raw = encode_rejection(Rejected("missing", field), topic="discharges", partition=2, offset=7)
         assert orjson.loads(raw) == told | more

@@ -12,7 +12,6 @@ CODE = {"a": {"path": "d.code", "label": "d.text"}}
 @pytest.mark.parametrize(
     ("attributes", "given", "message"),
     [
-        ({}, {}, "attributes: at least one is required"),
         ({"a": {"path": "x[*].y[*]", "label": "x[*].z"}}, {}, "exactly where"),
         ({"a": {"path": "x[*].code", "label": "x.label"}}, {}, "exactly where"),
         ({"a": {"path": "code", "copies": ["x[*].code"]}}, {}, "exactly where"),

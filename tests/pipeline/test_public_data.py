@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -10,10 +11,10 @@ from stream_masker.pipeline.hl7v2 import Hl7Format, hl7_path
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.paths import Path, alternatives, compile_path, first_values
 from stream_masker.pipeline.plan import Place
-from stream_masker.pipeline.transforms import DateShift, Pseudonyms
+from stream_masker.pipeline.transforms import DateShift, Pseudonym, Pseudonyms
 from tests.pipeline.conftest import SECRET
 
-P = Pseudonyms(SECRET).of_value
+P = partial(Pseudonym().of_value, pseudonyms=Pseudonyms(SECRET))
 
 
 def test_removed_and_generalized_codes_are_counted(bench):

@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_masker.errors import StatisticsError
-from stream_masker.pipeline.seal import SEAL_MAGIC, RefusalCause, SealError, TopicSeal, key_id
+from stream_masker.pipeline.seal import REFUSAL_CAUSES, SEAL_MAGIC, SealError, TopicSeal, key_id
 
 OLD, NEW = b"the old secret, of 32 bytes or so", b"the new secret, of 32 bytes or so"
 SEAL = TopicSeal("calibration", [NEW, OLD])
 
 
-def cause(seal: TopicSeal, key: bytes | None, message: bytes) -> RefusalCause:
+def cause(seal: TopicSeal, key: bytes | None, message: bytes) -> str:
     with pytest.raises(SealError) as refused:
         seal.open(key, message)
     assert isinstance(refused.value, StatisticsError)
@@ -36,23 +36,23 @@ def test_nothing_of_a_message_can_be_read_in_its_envelope() -> None:
 
 def test_a_message_is_valid_for_its_topic_and_key_alone() -> None:
     sealed = SEAL.seal(b"k", b"message")
-    assert cause(SEAL, b"other", sealed) is RefusalCause.FORGED
-    assert cause(SEAL, None, sealed) is RefusalCause.FORGED
-    assert cause(TopicSeal("statistics", [NEW]), b"k", sealed) is RefusalCause.FORGED
-    assert cause(SEAL, b"k", b"{}") is RefusalCause.PLAIN
+    assert cause(SEAL, b"other", sealed) == "forged"
+    assert cause(SEAL, None, sealed) == "forged"
+    assert cause(TopicSeal("statistics", [NEW]), b"k", sealed) == "forged"
+    assert cause(SEAL, b"k", b"{}") == "plain"
 
 
 @pytest.mark.parametrize("place", [0, 5, 20, 50, -1])
 def test_a_changed_or_cut_message_is_refused(place: int) -> None:
     sealed = bytearray(SEAL.seal(b"k", b"message"))
-    assert cause(SEAL, b"k", bytes(sealed[:place])) in RefusalCause
+    assert cause(SEAL, b"k", bytes(sealed[:place])) in REFUSAL_CAUSES
     sealed[place] ^= 1
-    assert cause(SEAL, b"k", bytes(sealed)) in RefusalCause
+    assert cause(SEAL, b"k", bytes(sealed)) in REFUSAL_CAUSES
 
 
 def test_earlier_secrets_open_old_messages_and_two_secrets_are_told_apart() -> None:
     old = TopicSeal("calibration", [OLD])
     assert SEAL.open(b"k", old.seal(b"k", b"message")) == b"message"
-    assert cause(old, b"k", SEAL.seal(b"k", b"message")) is RefusalCause.UNKNOWN_KEY
+    assert cause(old, b"k", SEAL.seal(b"k", b"message")) == "unknown_key"
     assert SEAL.key_ids == [key_id(NEW).hex(), key_id(OLD).hex()]
     assert len({key_id(OLD), key_id(NEW)}) == 2

@@ -11,7 +11,7 @@ import pytest
 from calibration_bench import SECRET, CalibrationBench, block
 
 from stream_masker.pipeline.messages import block_key, encode_block, encode_statistics
-from stream_masker.pipeline.seal import RefusalCause, TopicSeal
+from stream_masker.pipeline.seal import REFUSAL_CAUSES, TopicSeal
 from stream_masker.pipeline.versions import StatisticsMessage
 from stream_masker.service.calibrator.bootstrap import CalibratorComponents, history_of
 from stream_masker.service.configuration.secret import secret_id
@@ -117,7 +117,7 @@ def test_a_forged_block_is_refused_and_the_session_goes_on(
     bench = CalibrationBench(components)
     calibration, made = components.configuration.topics.calibration, block(0)
     taxonomies, (ours, theirs) = (
-        components.subject.taxonomies,
+        components.subject.mechanism.taxonomies,
         (TopicSeal(calibration, [s]) for s in (SECRET, ATTACKERS)),
     )
     key, raw = block_key(made), encode_block(made, taxonomies)
@@ -135,7 +135,7 @@ def test_a_forged_block_is_refused_and_the_session_goes_on(
     assert bench.advance(0.0) == 0
     bench.calibration.merge(len(refused), 0, key, sealed)
     assert bench.advance(1.0) == 1
-    causes = [bench.metric("messages_refused_total", topic="calibration", cause=cause) for cause in RefusalCause]
-    assert dict(zip(RefusalCause, causes, strict=True)) == {"plain": 1, "unknown_key": 1, "forged": 2}
+    causes = [bench.metric("messages_refused_total", topic="calibration", cause=cause) for cause in REFUSAL_CAUSES]
+    assert dict(zip(REFUSAL_CAUSES, causes, strict=True)) == {"plain": 1, "unknown_key": 1, "forged": 2}
     assert bench.metric("blocks_read_total", outcome="refused") == len(refused)
     assert "secret-value" not in caplog.text

@@ -67,7 +67,7 @@ class CalibrationBench:
         configuration, key, written = self.components.configuration, b"", 0
         if isinstance(block, Block):
             key, written, subject = block_key(block), block.timestamp, self.components.subject
-            raw = encode_block(block, subject.taxonomies)
+            raw = encode_block(block, subject.mechanism.taxonomies)
             block = topic_seal(configuration, configuration.topics.calibration).seal(key, raw)
         self.calibration.merge(offset, written, key, block)
 

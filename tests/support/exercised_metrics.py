@@ -10,16 +10,15 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
-from results import Masked, result_of
+from results import Masked, Refused, result_of
 from support.calibration_bench import CalibrationBench, block, counts
 from support.channels import trained
 from support.small_configuration import write_small
 
 from stream_masker import SemanticTransport
 from stream_masker.pipeline.reasons import Reason
-from stream_masker.pipeline.records import Rejected
 from stream_masker.pipeline.risk import VersionRisk
-from stream_masker.pipeline.seal import RefusalCause, TopicSeal
+from stream_masker.pipeline.seal import TopicSeal
 from stream_masker.service.calibrator.bootstrap import CalibratorComponents, build_components
 from stream_masker.service.calibrator.metrics import set_risk_metrics
 from stream_masker.service.configuration import Configuration, load_configuration
@@ -71,11 +70,11 @@ def worker_metrics() -> RecordingMetrics:
     """Return the metrics of a worker that has statistics, partitions, a committed batch and an aborted one."""
     metrics = RecordingMetrics("worker")
     report: Any = WorkerReport(metrics, Health())
-    report.refused_message(RefusalCause.FORGED)
+    report.refused_message("forged")
     report.statistics(SimpleNamespace(version=3, refusals=1, problem="version 4", age=1.0))
     source = {"topic": "discharges", "unreadable": {}, "take_skipped": lambda: 2, "lag": lambda: 7}
     report.partitions(SimpleNamespace(assigned={0, 3}, **source))
-    outcomes = [*(Masked(n, b"{}", None, [], 1) for n in range(8)), Rejected(8, Reason.UNKNOWN_CODE)]
+    outcomes = [*(Masked(n, b"{}", None, [], 1) for n in range(8)), Refused(8, Reason.UNKNOWN_CODE)]
     tally = {("emptied", "age"): 3, ("suppressed", ATTRIBUTES[0]): 2, ("generalized", ATTRIBUTES[0]): 1}
     report.committed([replace(result_of(outcomes), tally=Counter(tally))], 0.3)
     report.ended(TransactionOutcome.ABORTED)
@@ -108,7 +107,7 @@ def write_configuration(folder: Path) -> Configuration:
 
 def assess_transport(components: CalibratorComponents, metrics: Metrics) -> None:
     """Set the metrics of the risk that only transport has."""
-    made = SemanticTransport(components.subject.taxonomies, alpha=0.3, certainty=1.0, least=1, seed=bytes(16))
+    made = SemanticTransport(components.subject.mechanism.taxonomies, alpha=0.3, certainty=1.0, least=1, seed=bytes(16))
     codes = [CONCEPTS[1 + k % (len(CONCEPTS) - 1)] for k in range(RECORDS)]
     transport = trained(made, [dict.fromkeys(ATTRIBUTES, code) for code in codes])
     set_risk_metrics(metrics, VersionRisk(transport.risk(), (), transport.promise))

@@ -99,7 +99,13 @@ def plans(draw: st.DrawFn) -> tuple[dict[str, Any], dict[str, Any]]:
 @st.composite
 def documents(draw: st.DrawFn, plan: Any) -> dict[str, Any]:
     """A document in which most paths of a plan select values."""
-    read = [path for a in plan.attributes for path in a.written if path == a.path or not one_in(draw, 3)]
+    read = [
+        path
+        for a in plan.attributes
+        for place in a.places
+        for path in place.written
+        if path == a.path or not one_in(draw, 3)
+    ]
     read += [path for path in (plan.noise_key,) if path is not None]
     kept = [path for paths in plan.fields.lists.values() for path in paths if one_in(draw, 2)]
     document: Any = {"a": 1} if one_in(draw, 10) else {}

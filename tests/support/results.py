@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
-from stream_masker.pipeline.records import Block, Header, Inputs, Rejected, Result
+from stream_masker.pipeline.reasons import Rejected
+from stream_masker.pipeline.records import Block, Header, Inputs, Result
 
 
 class InputRecord(NamedTuple):
@@ -33,13 +34,22 @@ class Masked(NamedTuple):
     timestamp: int
 
 
-Outcome: TypeAlias = Masked | Rejected
+class Refused(NamedTuple):
+    """A rejected record."""
+
+    offset: int
+    reason: str
+    field: str | None = None
+
+
+Outcome: TypeAlias = Masked | Refused
 
 
 def outcomes(result: Result) -> list[Outcome]:
     """One outcome for each record of a result, in order."""
     masked = map(Masked, result.offsets, result.values, result.keys, map(list, result.headers), result.timestamps)
-    return [result.rejected.get(one.offset, one) for one in masked]
+    refused = {offset: Refused(offset, *one) for offset, one in result.rejected.items()}
+    return [refused.get(one.offset, one) for one in masked]
 
 
 def result_of(given: Sequence[Outcome], blocks: Sequence[Block] = ()) -> Result:
@@ -51,6 +61,6 @@ def result_of(given: Sequence[Outcome], blocks: Sequence[Block] = ()) -> Result:
         keys=[one.key for one in masked],
         headers=[one.headers for one in masked],
         timestamps=[one.timestamp for one in masked],
-        rejected={one.offset: one for one in given if isinstance(one, Rejected)},
+        rejected={one.offset: Rejected(one.reason, one.field) for one in given if isinstance(one, Refused)},
         blocks=blocks,
     )

@@ -84,6 +84,9 @@ class Mechanism(ABC):
     attributes: tuple[str, ...]
     """The names of the attributes, in the order of every column, row and matrix."""
 
+    taxonomies: dict[str, Taxonomy]
+    """The taxonomy of each attribute."""
+
     distances: tuple[Distance, ...]
     """The semantic distance of each attribute."""
 
@@ -106,9 +109,9 @@ class Mechanism(ABC):
         require_mapping("taxonomies", taxonomies, "{'principal': ontology.taxonomy()}")
         if not taxonomies:
             raise ParameterError("there is no attribute to mask: give at least one taxonomy")
-        self.attributes, self._taxonomies = tuple(taxonomies), dict(taxonomies)
-        self.distances = tuple(distance_on(tau, self.parameters.distance) for tau in self._taxonomies.values())
-        self._sizes = [len(tau) for tau in self._taxonomies.values()]
+        self.attributes, self.taxonomies = tuple(taxonomies), dict(taxonomies)
+        self.distances = tuple(distance_on(tau, self.parameters.distance) for tau in self.taxonomies.values())
+        self._sizes = [len(tau) for tau in self.taxonomies.values()]
         self._window = SlidingWindow(self._sizes, records=self.parameters.window)
         self._secret = Secret(seed)
         self._set_up()
@@ -149,11 +152,11 @@ class Mechanism(ABC):
         Raises UnknownConceptError, whose ``position`` is the record's index, for an unknown concept, and ParameterError
         for a value that is not a concept id, a list of them, or None.
         """
-        return encoding.encode(records, self._taxonomies)
+        return encoding.encode(records, self.taxonomies)
 
     def decode(self, masked: MaskedBatch) -> list[dict[str, Value]]:
         """Decode masked columns to records of concept ids."""
-        return encoding.decode(masked, self._taxonomies)
+        return encoding.decode(masked, self.taxonomies)
 
     def learn_one(self, record: Record, *, key: bytes | None = None) -> None:
         """Add a record to the calibration window.
@@ -280,7 +283,7 @@ class Mechanism(ABC):
             "mechanism": self.name,
             "format": self.snapshot_format,
             "statistics": statistics.to_dict(),
-            "taxonomies": {name: tau.fingerprint for name, tau in self._taxonomies.items()},
+            "taxonomies": {name: tau.fingerprint for name, tau in self.taxonomies.items()},
         }
 
     def restore(self, snapshot: Mapping[str, Any]) -> None:
@@ -322,7 +325,7 @@ class Mechanism(ABC):
     def _use(self, statistics: Statistics, counts: Counts | None = None) -> None:
         if statistics.attributes != self.attributes:
             raise StatisticsError(f"the statistics have the attributes {statistics.attributes}, not {self.attributes}")
-        for name, taxonomy in self._taxonomies.items():
+        for name, taxonomy in self.taxonomies.items():
             unpack_observed(statistics.observed[name], len(taxonomy))
             if statistics.mean[name] not in taxonomy:
                 raise StatisticsError(f"the mean of {name} in the statistics lies outside its taxonomy")

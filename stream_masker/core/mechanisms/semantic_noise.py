@@ -125,7 +125,7 @@ class SemanticNoise(Mechanism):
     parameters: NoiseParameters
 
     def _set_up(self) -> None:
-        taxonomies = self._taxonomies
+        taxonomies = self.taxonomies
         chosen = noise_defaults(taxonomies, (), vars(self.parameters))
         self._correlated, self._reference = chosen["correlated"], chosen["reference"]
         self._candidates, self._calibrated = chosen["candidates"], chosen["rounding"] == "calibrated"
@@ -194,7 +194,7 @@ class SemanticNoise(Mechanism):
         sampler = NoiseSampler(sigma, alpha, correlated=self._correlated, distribution=distribution)
         references = [0] * len(laws)  # the root; where partners are references, it is not used
         if self._reference == "mean":
-            references = [tau.position(statistics.mean[name]) for name, tau in self._taxonomies.items()]
+            references = [tau.position(statistics.mean[name]) for name, tau in self.taxonomies.items()]
         return PreparedNoise(sampler, tuple(self._rules(model, laws, references)))
 
     def _rules(self, model: NoiseModel, laws: Sequence[NoiseLaw], references: Sequence[int]) -> Iterator[MaskRule]:
@@ -213,7 +213,7 @@ class SemanticNoise(Mechanism):
     def _model(self, counts: Counts, statistics: Statistics) -> Mapping[str, Any]:
         """Return the model of the window, or the one in force if that is near enough."""
         if self.parameters.preset == "strong":
-            _check_leaves(counts, self._taxonomies)
+            _check_leaves(counts, self.taxonomies)
         before, model = self._statistics, model_of(counts, statistics)
         if before is not None and (self._reference != "mean" or before.mean == statistics.mean):
             held, new = (NoiseModel.read(each, self.attributes) for each in (before.model, model))

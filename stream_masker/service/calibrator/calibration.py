@@ -95,7 +95,7 @@ class Calibration:
             self._metrics.add("messages_refused_total", messages, topic="statistics", cause=cause)
         if latest is not None:
             figures = self._planner.shown(latest.statistics)
-            set_window_metrics(self._metrics, {"original": figures}, subject.taxonomies)
+            set_window_metrics(self._metrics, {"original": figures}, subject.mechanism.taxonomies)
         version = "none" if latest is None else latest.version
         log.info("resumed with a window of %d records; statistics version: %s", self._window.records, version)
 
@@ -115,7 +115,7 @@ class Calibration:
         subject = self._components.subject
         try:
             opened = self._components.blocks.open(key, value)
-            block = decode_block(opened, subject.taxonomies, subject.mechanism.context)
+            block = decode_block(opened, subject.mechanism.taxonomies, subject.mechanism.context)
             self._window.add(offset, timestamp, block)
         except Exception as error:  # noqa: BLE001 - one block must not end the calibrator at every restart
             log.warning("refused a message on %s: %s", self._components.blocks.topic, describe(error))
@@ -230,7 +230,7 @@ class Calibration:
         self._components.publisher.publish(publish)
         self._planner.published(publish)
         self._window.first = False
-        set_version_metrics(self._metrics, publish, self._components.subject.taxonomies)
+        set_version_metrics(self._metrics, publish, self._components.subject.mechanism.taxonomies)
         message, records = publish.message, publish.shown["original"].records
         log.info("published statistics version %d (%s, %d records)", message.version, message.source, records)
 

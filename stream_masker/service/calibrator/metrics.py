@@ -10,7 +10,7 @@ from stream_masker.core.statistics.drift import VERDICTS, Drift, Utility
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.pipeline.messages import Taxonomies
 from stream_masker.pipeline.risk import VersionRisk
-from stream_masker.pipeline.seal import RefusalCause
+from stream_masker.pipeline.seal import REFUSAL_CAUSES
 from stream_masker.pipeline.versions import DataKind, Publish
 from stream_masker.service.observability.metrics import Metrics
 
@@ -99,5 +99,5 @@ def initialise_counters(metrics: Metrics) -> None:
     metrics.add("statistics_withheld_total", 0)
     metrics.add("statistics_refused_total", 0)
     for topic in ("calibration", "statistics"):
-        for cause in RefusalCause:
+        for cause in REFUSAL_CAUSES:
             metrics.add("messages_refused_total", 0, topic=topic, cause=cause)

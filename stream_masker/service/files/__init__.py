@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from stream_masker.pipeline.reasons import RejectionCause
+from stream_masker.pipeline.reasons import Rejected
 
 
 class FileEvent(NamedTuple):
@@ -19,4 +19,4 @@ class FileEvent(NamedTuple):
 
     number: int
     value: bytes
-    problem: RejectionCause | None = None
+    problem: Rejected | None = None

@@ -26,8 +26,8 @@ from stream_masker.pipeline.formats import record_form
 from stream_masker.pipeline.messages import StatisticsMessage, decode_statistics, encode_rejection
 from stream_masker.pipeline.paths import JsonValue, selected
 from stream_masker.pipeline.plan import AttributePlan
-from stream_masker.pipeline.reasons import RecordRejectedError, RejectionCause, causes_text
-from stream_masker.pipeline.records import Inputs, Rejected, Result, Tally
+from stream_masker.pipeline.reasons import RecordRejectedError, Rejected, causes_text
+from stream_masker.pipeline.records import Inputs, Result, Tally
 from stream_masker.pipeline.risk import assess_version, guess_chances
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.build import build_risk_limits, mechanism_line
@@ -52,7 +52,7 @@ class FileTotals:
     """
 
     masked: int = 0
-    rejected: Counter[RejectionCause] = field(default_factory=Counter)
+    rejected: Counter[Rejected] = field(default_factory=Counter)
     codes: Counter[str] = field(default_factory=Counter)
     tally: Tally = field(default_factory=Counter)
 
@@ -67,7 +67,7 @@ class FileTotals:
 
     def note(self, read: Result | RecordPart) -> None:
         """Add the rejections and the tally of a batch."""
-        self.rejected.update((one.reason, one.field) for one in read.rejected.values())
+        self.rejected.update(read.rejected.values())
         self.tally.update(read.tally)
 
     def add(self, result: Result, attributes: Sequence[str]) -> None:
@@ -286,7 +286,7 @@ class FileMasking:
             result = self._mask(batch, topic)
             for number, value in zip(result.offsets, result.values, strict=True):
                 if (rejected := result.rejected.get(number)) is not None:
-                    reject(encode_rejection(rejected, topic=name, partition=0) + b"\n")
+                    reject(encode_rejection(rejected, topic=name, partition=0, offset=number) + b"\n")
                 elif value is not None:
                     write(value + b"\n")
             totals.add(result, self._mechanism.attributes)
@@ -297,7 +297,7 @@ class FileMasking:
         numbers, values, problems = zip(*batch, strict=True)
         inputs = Inputs(offsets=numbers, values=values, keys=[None] * len(batch), timestamps=[-1] * len(batch))
         result = self._masking.masker.mask(topic, 0, inputs, statistics_version=self.version)
-        known = {n: Rejected(n, *problem) for n, problem in zip(numbers, problems, strict=True) if problem is not None}
+        known = {n: problem for n, problem in zip(numbers, problems, strict=True) if problem is not None}
         return replace(result, rejected={**result.rejected, **known})
 
 

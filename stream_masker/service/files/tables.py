@@ -15,7 +15,7 @@ import orjson
 
 from stream_masker.errors import ConfigurationError, ServiceError, installation_of
 from stream_masker.pipeline.paths import JsonValue
-from stream_masker.pipeline.reasons import Reason
+from stream_masker.pipeline.reasons import Reason, Rejected
 from stream_masker.service.configuration.masking import CsvSection
 from stream_masker.service.files import FileEvent
 from stream_masker.service.files.streams import WriteLine
@@ -70,7 +70,7 @@ class CsvTable:
                 event = {name: _split(cell, lists[name]) if name in lists else cell for name, cell in cells.items()}
                 yield FileEvent(number, orjson.dumps(event))
             elif row:
-                yield FileEvent(number, b"", (Reason.NOT_IN_FORMAT, "the number of cells"))
+                yield FileEvent(number, b"", Rejected(Reason.NOT_IN_FORMAT, "the number of cells"))
 
     def _next(self, number: int) -> list[str] | None:
         """Return the next row, None at the end of the file. ``number``: of the row, for errors."""

@@ -14,7 +14,7 @@ from stream_masker.core.ontology import ConceptMap, Ontology
 from stream_masker.errors import ConfigurationError, ServiceError, StatisticsError
 from stream_masker.pipeline.fhir import PATIENT_KEY
 from stream_masker.pipeline.paths import alternatives
-from stream_masker.pipeline.reasons import Reason, RejectionCause
+from stream_masker.pipeline.reasons import Reason, Rejected
 from stream_masker.service.configuration import parse_configuration
 from stream_masker.service.configuration.paths import POSITION
 from stream_masker.service.files import FileEvent
@@ -149,7 +149,7 @@ def _tried(data: dict[str, Any], events: Sequence[FileEvent], coded: Collection[
     return f"Tried on the sample ({totals})."
 
 
-def _is_adapted(attributes: Mapping[str, dict[str, Any]], causes: Iterable[RejectionCause]) -> bool:
+def _is_adapted(attributes: Mapping[str, dict[str, Any]], causes: Iterable[Rejected]) -> bool:
     """Let attributes admit what they cause rejections of, step by step; return whether a policy has changed."""
     before = deepcopy(attributes)
     for attribute in attributes.values():

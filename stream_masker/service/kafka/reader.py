@@ -10,7 +10,7 @@ from contextlib import closing, suppress
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from stream_masker.errors import ServiceError
-from stream_masker.pipeline.seal import RefusalCause, SealError, TopicSeal
+from stream_masker.pipeline.seal import SealError, TopicSeal
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.secret import topic_seal
 from stream_masker.service.kafka.clients import (
@@ -130,7 +130,7 @@ class Versions:
     """
 
     def __init__(
-        self, seal: TopicSeal, on_refused: Callable[[RefusalCause], None] = lambda _: None, most: float = math.inf
+        self, seal: TopicSeal, on_refused: Callable[[str], None] = lambda _: None, most: float = math.inf
     ) -> None:
         self._seal, self._on_refused, self._most = seal, on_refused, most
         self.found: dict[int, bytes] = {}

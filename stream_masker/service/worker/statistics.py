@@ -10,7 +10,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPar
 
 from stream_masker.errors import StatisticsError
 from stream_masker.pipeline.messages import StatisticsMessage, decode_statistics
-from stream_masker.pipeline.seal import RefusalCause, SealError, TopicSeal
+from stream_masker.pipeline.seal import SealError, TopicSeal
 from stream_masker.service.kafka.reader import READ_MESSAGES, SINGLE_PARTITION, Versions, is_partition_end
 from stream_masker.service.masking import Masking
 from stream_masker.service.observability.logs import describe
@@ -38,13 +38,13 @@ class ActiveStatistics:
         seal: TopicSeal,
         *,
         secret_id: str,
-        on_refused: Callable[[RefusalCause], None] = lambda _: None,
+        on_refused: Callable[[str], None] = lambda _: None,
     ) -> None:
         """Read the topic of ``seal`` from its beginning."""
         self._client, self.masking, self._secret_id, self._on_refused = client, masking, secret_id, on_refused
         self.version = self._newest = self._published = self.refusals = 0
         self.refused: str | None = None
-        self._unauthentic: RefusalCause | None = None
+        self._unauthentic: str | None = None
         self._told = False
         self._is_read = False
         self._versions = Versions(seal, self._refuse, most=KEPT_VERSIONS)
@@ -118,6 +118,6 @@ class ActiveStatistics:
             self._told = message.guessed is not None
             log.info(guessed_line(message.guessed or {}, unknown="not known yet, a later version states it"))
 
-    def _refuse(self, cause: RefusalCause) -> None:
+    def _refuse(self, cause: str) -> None:
         self._unauthentic = cause
         self._on_refused(cause)

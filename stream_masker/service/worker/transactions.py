@@ -33,8 +33,8 @@ from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
 from stream_masker.errors import ServiceError
 from stream_masker.pipeline.messages import encode_rejection
-from stream_masker.pipeline.reasons import Reason
-from stream_masker.pipeline.records import COLUMNS, Block, Rejected, Result, Tally
+from stream_masker.pipeline.reasons import Reason, Rejected
+from stream_masker.pipeline.records import COLUMNS, Block, Result, Tally
 from stream_masker.service.configuration.service import TopicsSection
 from stream_masker.service.kafka.clients import SENT_ONCE_SECONDS, fatal_errors
 from stream_masker.service.kafka.errors import ALLOW, explained, is_refusal
@@ -102,7 +102,7 @@ class Outputs:
         yield from compress(masked, (offset not in rejected for offset in result.offsets)) if rejected else masked
         for offset, one in sorted(rejected.items()):
             key = f"{self.topics.input}:{partition}:{offset}".encode()
-            value = encode_rejection(one, topic=self.topics.input, partition=partition)
+            value = encode_rejection(one, topic=self.topics.input, partition=partition, offset=offset)
             yield self.topics.rejected, value, key, partition, None, None, 0, []
         for key, value in map(self.encode_block, result.blocks):
             yield self.topics.calibration, value, key, SINGLE_PARTITION, None, None, 0, []
@@ -243,7 +243,7 @@ def _parts(results: Mapping[int, Result], failure: _StepError) -> list[dict[int,
         raise AbortedError(str(failure))
     no_key = failure.code == KafkaError.INVALID_RECORD and result.keys[0] is None
     reason = Reason.MISSING_KEY if no_key else REFUSALS[failure.code]
-    return [{partition: replace(result, rejected={offset: Rejected(offset, reason) for offset in result.offsets})}]
+    return [{partition: replace(result, rejected={offset: Rejected(reason) for offset in result.offsets})}]
 
 
 def _slice(result: Result, start: int, end: int) -> Result:

@@ -26,7 +26,7 @@ from confluent_kafka import Message
 from stream_masker.pipeline.formats import FormatUnavailableError
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.pipeline.records import Result
-from stream_masker.pipeline.seal import RefusalCause
+from stream_masker.pipeline.seal import REFUSAL_CAUSES
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.metrics import Metrics
 from stream_masker.service.process import in_background
@@ -82,10 +82,10 @@ class WorkerReport:
         self._refusals = self._failures = 0
         self._count_by("records_rejected_total", "reason", dict.fromkeys(Reason, 0))
         self._count_by("transactions_total", "outcome", dict.fromkeys(TransactionOutcome, 0))
-        for cause in RefusalCause:
+        for cause in REFUSAL_CAUSES:
             metrics.add("messages_refused_total", 0, topic="statistics", cause=cause)
 
-    def refused_message(self, cause: RefusalCause) -> None:
+    def refused_message(self, cause: str) -> None:
         """Count a message of the statistics topic that is not authentic."""
         self._metrics.add("messages_refused_total", topic="statistics", cause=cause)
 

@@ -46,7 +46,7 @@ def test_no_message_ends_the_calibration(new_bench: NewBench) -> None:
     """A defective worker can write any block."""
     bench = new_bench()
     seal = TopicSeal(bench.components.configuration.topics.calibration, [b"the secret of all processes"])
-    taxonomies, offsets = bench.components.subject.taxonomies, count()
+    taxonomies, offsets = bench.components.subject.mechanism.taxonomies, count()
     blocks = [encode_block(one, taxonomies) for one in (block(0), array_block(0, [2, 0, 3]))]
 
     @given(st.data())

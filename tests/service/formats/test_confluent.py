@@ -12,6 +12,7 @@ import time
 from datetime import UTC, date, datetime, timedelta
 from datetime import time as clock
 from decimal import Decimal
+from functools import partial
 from types import SimpleNamespace
 from uuid import UUID
 
@@ -32,7 +33,7 @@ from schema_registry import (
 from stream_masker.pipeline.formats import FormatUnavailableError, record_form
 from stream_masker.pipeline.paths import compile_path
 from stream_masker.pipeline.reasons import RecordRejectedError
-from stream_masker.pipeline.transforms import DateShift, DateUnit, NumberBands, Pseudonyms, key_text
+from stream_masker.pipeline.transforms import DateShift, DateUnit, NumberBands, Pseudonym, Pseudonyms, key_text
 from stream_masker.service import formats
 from stream_masker.service.formats import CONFIRM_SECONDS, ConfluentFormat
 
@@ -238,8 +239,9 @@ def test_dates_numbers_and_ids_of_avro_are_transformed_like_texts():
     assert DateUnit("month").of_value(INSTANT, PSEUDONYMS) == "2021-03"
     assert NumberBands(10).of_value(Decimal("12.50"), PSEUDONYMS) == "10-19"
     assert key_text(UUID(int=7)) == str(UUID(int=7)).encode()
-    assert PSEUDONYMS.of_value(UUID(int=7)) == PSEUDONYMS.of_value(str(UUID(int=7)))
-    assert PSEUDONYMS.of_value(b"7") == PSEUDONYMS.of_value(7)
+    pseudonym = partial(Pseudonym().of_value, pseudonyms=PSEUDONYMS)
+    assert pseudonym(UUID(int=7)) == pseudonym(str(UUID(int=7)))
+    assert pseudonym(b"7") == pseudonym(7)
 
 
 HUGE, SMALL = b"\x80" * 8 + b"\x40", b"\x90\x4e"

@@ -16,12 +16,11 @@ from exercised_metrics import (
     worker_metrics,
 )
 from prometheus_client import CollectorRegistry, generate_latest
-from results import Masked, Outcome, result_of
+from results import Masked, Outcome, Refused, result_of
 
 from stream_masker.core.batch import Distortion
 from stream_masker.pipeline.reasons import Reason
-from stream_masker.pipeline.records import Rejected
-from stream_masker.pipeline.seal import RefusalCause
+from stream_masker.pipeline.seal import REFUSAL_CAUSES
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.metrics import ALL_METRICS, METRIC_DEFINITIONS, Metrics, process_registry
 from stream_masker.service.worker.worker import TransactionOutcome, WorkerReport
@@ -86,7 +85,7 @@ LABEL_VALUES = {
     "kind": {"actual", "target"},
     "given": {"value", "record"},
     "topic": {"calibration", "statistics"},
-    "cause": {*RefusalCause},
+    "cause": {*REFUSAL_CAUSES},
     "concept": {*CONCEPTS},
     "label": {LABEL, ""},
     "level": {"blocks", "codes"},
@@ -142,4 +141,4 @@ def test_the_metrics_of_a_worker_tell_nothing_of_the_mask_of_a_lone_record() -> 
     kept = metrics_after(Masked(0, b'{"code": "a11"}', b"k", [], 1))
     assert metrics_after(Masked(0, b'{"code": "d49"}', b"k", [], 1), moved=True) == kept
     assert metrics_after(Masked(0, None, b"k", [], 1)) != kept
-    assert metrics_after(Rejected(0, Reason.MISSING)) != kept
+    assert metrics_after(Refused(0, Reason.MISSING)) != kept

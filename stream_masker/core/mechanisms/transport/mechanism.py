@@ -120,7 +120,7 @@ class SemanticTransport(Mechanism):
             if name in self.attributes:
                 raise ParameterError(f"{name!r} is masked: a context is of fields that stay")
         self._context, self._alpha = known, np.array([*per_attribute("alpha", given.alpha, self.attributes).values()])
-        self.groups = limited_groups({} if given.sensitive is None else given.sensitive, self._taxonomies)
+        self.groups = limited_groups({} if given.sensitive is None else given.sensitive, self.taxonomies)
 
     @property
     def context(self) -> Context:

@@ -60,7 +60,7 @@ def _concept(ontology: Ontology, value: str) -> dict[str, object]:
     return {
         "concept": found,
         "label": ontology.label(found),
-        "depth": ontology.depth_of(found),
+        "depth": int(ontology.depth[match.position]),
         "parent": [_named(ontology, parent) for parent in ontology.parents_of(found)],
         "child": [_named(ontology, child) for child in ontology.children_of(found)],
     }

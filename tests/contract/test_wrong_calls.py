@@ -89,6 +89,6 @@ def test_a_wrong_call_is_refused_with_what_is_allowed(call, message):
 @pytest.mark.parametrize(("concept", "kind"), [("Z9", "str"), (None, "NoneType")])
 def test_an_unknown_concept_is_not_shown(concept, kind):
     allowed = rf"^the concept, a {kind} that is not shown, is not below 'root': use one of 22 ids, such as '\w+'$"
-    for call in (lambda: D(concept, "A1"), lambda: TAU.depth_of(concept)):
+    for call in (lambda: D(concept, "A1"), lambda: TAU.label(concept)):
         with pytest.raises(UnknownConceptError, match=allowed):
             call()

@@ -12,7 +12,7 @@ from stream_masker.errors import ParameterError, UnknownConceptError
 
 def test_wu_palmer_in_figure_1_of_2017():
     d = WuPalmer(Ontology.from_edges(FIGURE_1).taxonomy())
-    assert d.taxonomy.depth_of("Inflammatory disorder of digestive tract") == 6
+    assert d.taxonomy.depth[d.taxonomy.position("Inflammatory disorder of digestive tract")] == 6
     assert d("gingivitis", "gastritis") == pytest.approx(1 - 12 / 14, abs=1e-15)
     assert d("gastritis", "gastritis") == 0
 

@@ -56,7 +56,7 @@ def literal_log_taxonomic(links, c1, c2):
 def test_depth_path_and_subsumer(tau):
     links = graph_of(tau)
     for c1 in tau.ids:
-        assert tau.depth_of(c1) == longest_depth(links, c1, tau.root)
+        assert tau.depth[tau.position(c1)] == longest_depth(links, c1, tau.root)
         assert tau.ancestors_of(c1) == {s: nx.shortest_path_length(links, c1, s) for s in subsumers(links, c1)}
         assert [tau.lcs(c1, c2) for c2 in tau.ids] == [literal_lcs(links, tau.root, c1, c2) for c2 in tau.ids]
 

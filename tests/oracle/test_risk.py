@@ -62,9 +62,9 @@ def kinds_at(tau, depth):
     """Return a function from a code to the concepts of a depth above it, or to itself if it is above the depth."""
 
     def kinds(code):
-        if tau.depth_of(code) < depth:
+        if tau.depth[tau.position(code)] < depth:
             return {code}
-        return {concept for concept in tau.ancestors_of(code) if tau.depth_of(concept) == depth}
+        return {concept for concept in tau.ancestors_of(code) if tau.depth[tau.position(concept)] == depth}
 
     return kinds
 

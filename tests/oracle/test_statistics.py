@@ -60,14 +60,14 @@ def literal_correlation(a, d_a, b, d_b):
 
 def exact_wu_palmer(tau, c1, c2):
     lcs = tau.lcs(c1, c2)
-    double = 2 * tau.depth_of(lcs)
+    double = 2 * tau.depth[tau.position(lcs)]
     return 1 - Fraction(double, double + tau.ancestors_of(c1)[lcs] + tau.ancestors_of(c2)[lcs])
 
 
 def literal_mean(values, tau):
     """2017: equation 13 in exact fractions, so that ties are exact."""
     totals = {c: sum(exact_wu_palmer(tau, c, a) for a in values) for c in tau.ids}
-    return min(tau.ids, key=lambda c: (totals[c], tau.depth_of(c), c))
+    return min(tau.ids, key=lambda c: (totals[c], tau.depth[tau.position(c)], c))
 
 
 @st.composite

@@ -54,7 +54,7 @@ def _column(name: str, values: Sequence[Any], taxonomy: Taxonomy) -> Column:
 
 def _position(name: str, index: int, value: object, taxonomy: Taxonomy) -> int:
     """Return the position of a value of a record. The message of an error never contains the value."""
-    position = taxonomy.find_one(value)
+    position = taxonomy.find(value)
     if position >= 0:
         return position
     if isinstance(value, str):

@@ -6,7 +6,7 @@
 * ``concepts`` finds the concepts of data values.
 """
 
-from stream_masker.core.ontology.concepts import UNKNOWN, ConceptMap, Match
-from stream_masker.core.ontology.taxonomy import Closure, Ontology, Taxonomy
+from stream_masker.core.ontology.concepts import ConceptMap, Match
+from stream_masker.core.ontology.taxonomy import UNKNOWN, Closure, Ontology, Taxonomy
 
 __all__ = ["UNKNOWN", "Closure", "ConceptMap", "Match", "Ontology", "Taxonomy"]

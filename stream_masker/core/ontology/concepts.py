@@ -12,18 +12,12 @@ from typing import Final, Literal, TypeAlias, get_args
 from stream_masker.core.ontology.draft import reading
 from stream_masker.core.ontology.formats.tables import rows_of
 from stream_masker.core.ontology.store import fold
-from stream_masker.core.ontology.taxonomy import Taxonomy
+from stream_masker.core.ontology.taxonomy import UNKNOWN, Taxonomy
 from stream_masker.core.validation import require_one_of, require_type
 from stream_masker.errors import OntologyError
 
-UNKNOWN: Final = -2
-"""The position of a value that has no concept."""
-
 SHORTEST_PREFIX: Final = 3
-"""The least length of the prefixes that the policy ``ancestor`` tries. Categories of ICD have three characters."""
-
-NO_DOT: Final = "."
-"""The first character of the keys of codes without a dot. A value with a dot finds them after its dot is removed."""
+"""The least characters, without dots, of the prefixes that the policy ``ancestor`` tries, as in categories of ICD."""
 
 LONGEST_REST: Final = 5
 """The most characters, with a dot, that follow a code in a finer one that ``_is_finer`` accepts."""
@@ -54,13 +48,14 @@ class ConceptMap:
 
     1. the mapping file;
     2. the exact code;
-    3. the normalised code, which ignores case, surrounding space, the dot of ICD codes and missing leading zeros of
-       ICD-9 codes (38 is 038). If the value contains a dot, its position counts: 8.45 is 008.45, not 845;
+    3. the normalised code, which ignores case, surrounding space, missing leading zeros of ICD-9 codes (38 is 038) and
+       the dot of ICD codes. If value and code both contain a dot, its position counts: 8.45 is 008.45, not 84.5;
     4. a label or synonym, compared case-folded;
     5. with the policy ``ancestor``, the longest prefix of the normalised code that is a code, of at least three
-       characters, but not the root; only in a taxonomy in which longer codes are finer, as in ICD, and only if what
-       follows the prefix looks like a finer code: up to four digits, or letters and digits before one (A10BA02), or the
-       seventh character of ICD-10-CM (S72.001A). E11.90A, where A stands for an excluded diagnosis, has no concept.
+       characters without dots, but not the root; only in a taxonomy in which longer codes are finer, as in ICD, and
+       only if what follows the prefix looks like a finer code: up to four digits, or letters and digits before one
+       (A10BA02), or the seventh character of ICD-10-CM (S72.001A). E11.90A, where A stands for an excluded diagnosis,
+       has no concept.
 
     A normalised code or a label of several concepts finds none of them: it is ``ambiguous``. The policies ``reject``
     and ``suppress`` are the same here: the caller distinguishes them. Results are cached. Error messages never contain
@@ -93,7 +88,7 @@ class ConceptMap:
     def _find(self, value: str) -> Match:
         if value in self._mapping:
             return Match(self._mapping[value], "mapping")
-        position = self.taxonomy.find_one(value)
+        position = self.taxonomy.find(value)
         if position >= 0:
             return Match(position, "exact")
         keys = _value_keys(value)
@@ -105,19 +100,18 @@ class ConceptMap:
         return Match(UNKNOWN, "ambiguous") if found is _NO_CONCEPT and (coded or named) else found
 
     def _ancestor(self, keys: Sequence[str]) -> Match:
-        """Return the longest prefix that is a code. A key may start with ``NO_DOT``."""
+        """Return the longest prefix that is a code."""
         for key in keys if self._are_longer_codes_finer else ():
-            shortest = max(SHORTEST_PREFIX + key.startswith(NO_DOT), len(key) - LONGEST_REST)
-            for end in range(len(key) - 1, shortest - 1, -1):
-                positions = self._coded(key[:end]) if _is_finer(key, key[end:]) else []
+            for end in range(len(key) - 1, max(0, len(key) - 1 - LONGEST_REST), -1):
+                positions = self._coded(key[:end]) if _is_finer(key[:end], key[end:]) else []
                 if len(positions) == 1 and positions[0] > 0:
                     return Match(positions[0], "ancestor")
         return _NO_CONCEPT
 
     def _coded(self, key: str) -> list[int]:
-        """Return the positions of the concepts with a key (``_code_keys``)."""
-        tau = self.taxonomy
-        return [c for c in tau.spelled(key) if key in _code_keys(tau.ids[c])]
+        """Return the positions of the codes that differ from a key by case, and by dots that one of both lacks."""
+        codes = ((c, self.taxonomy.ids[c].casefold()) for c in self.taxonomy.spelled(key))
+        return [c for c, code in codes if code == key or (fold(code) == fold(key) and ("." in code) != ("." in key))]
 
     @cached_property
     def _are_longer_codes_finer(self) -> bool:
@@ -136,33 +130,18 @@ _FINER: Final = re.compile(r"\.?[0-9a-z]{0,3}[0-9]")
 _SEVENTH: Final = re.compile(r"\.?[0-9x]{0,3}[a-z]")
 
 
-def _is_finer(code: str, rest: str) -> bool:
-    """Return whether the rest of a code, after a prefix, looks like the end of a finer code."""
-    is_seventh = len(code.replace(NO_DOT, "")) == 7 and _SEVENTH.fullmatch(rest)
-    return bool(_FINER.fullmatch(rest) or is_seventh)
-
-
-def _code_keys(concept: str) -> set[str]:
-    """Return the keys by which a code is found: case-folded, and if it has a dot, also without the dot.
-
-    A code without a dot has a second key that starts with ``NO_DOT``.
-    """
-    code = concept.casefold()
-    return {code, code.replace(".", "")} if "." in code else {code, NO_DOT + code}
+def _is_finer(prefix: str, rest: str) -> bool:
+    """Return whether the rest of a code, after a prefix that is long enough, looks like the end of a finer code."""
+    is_seventh = len(fold(prefix + rest)) == 7 and _SEVENTH.fullmatch(rest)
+    return len(fold(prefix)) >= SHORTEST_PREFIX and bool(_FINER.fullmatch(rest) or is_seventh)
 
 
 def _value_keys(value: str) -> tuple[str, ...]:
-    """Return the keys by which a value looks up codes, in order: as it is, then with the leading zeros of ICD-9.
-
-    A value with a dot then looks up codes that have no dot, after its own dot is removed.
-    """
+    """Return the keys by which a value looks up codes, in order: with the leading zeros of ICD-9, then as it is."""
     text = value.strip().casefold()
     category, dot, rest = text.partition(".")
     padded = category.zfill(3) + dot + rest if category.isdecimal() else text
-    if "." not in text:
-        return (text,) if padded == text else (text, padded)
-    keys = text, padded, NO_DOT + padded.replace(".", ""), NO_DOT + text.replace(".", "")
-    return tuple(dict.fromkeys(keys))
+    return (text,) if padded == text else (padded, text)
 
 
 def read_mapping(path: Path) -> dict[str, str]:
@@ -175,7 +154,7 @@ def read_mapping(path: Path) -> dict[str, str]:
 
 
 def _mapped_positions(mapping: Mapping[str, str], taxonomy: Taxonomy) -> dict[str, int]:
-    positions = dict(zip(mapping, taxonomy.find(list(mapping.values())).tolist(), strict=True))
+    positions = {value: taxonomy.find(concept) for value, concept in mapping.items()}
     outside = sorted({mapping[value] for value, position in positions.items() if position < 0})
     if outside:
         raise OntologyError("the mapping contains concepts outside the taxonomy", culprits=outside)

@@ -31,15 +31,10 @@ class Draft:
     names: dict[str, list[str]] = field(default_factory=dict)
 
     def add(self, concept: str, parents: Iterable[str] = (), names: Iterable[str] = ()) -> None:
-        """Add a concept, or parents and names of one; each counts once, and empty names do not count.
-
-        Raises OntologyError for what is not a text.
-        """
+        """Add a concept, or parents and names of one; each counts once, and empty names do not count."""
         for own, new in ((self.parents, parents), (self.names, filter(None, names))):
             known = own.setdefault(concept, [])
             for text in new:
-                if not isinstance(text, str):
-                    raise OntologyError("a parent or a name is not a text")
                 if text not in known:
                     known.append(text)
 
@@ -62,13 +57,13 @@ def reading(source: object) -> Iterator[None]:
 def arrays_of(draft: Draft) -> Arrays:
     """Check that the links form a hierarchy, and return its concepts in order.
 
-    Raises OntologyError for no concept, an id that is empty or not a text, a parent that is no concept, or a cycle.
+    Raises OntologyError for no concept, what is not a text, an empty id, a parent that is no concept, or a cycle.
     """
     _add_common_root(draft)
     if not draft.parents:
         raise OntologyError("the ontology holds no concept")
-    if not all(isinstance(concept, str) for concept in draft.parents):
-        raise OntologyError("the id of a concept is not a text")
+    if not all(isinstance(text, str) for text in chain(draft.parents, *draft.parents.values(), *draft.names.values())):
+        raise OntologyError("the id or a name of a concept is not a text")
     if "" in draft.parents:
         raise OntologyError("a concept has an empty id")
     if unknown := sorted(set(chain.from_iterable(draft.parents.values())) - draft.parents.keys()):

@@ -20,8 +20,8 @@ from stream_masker.errors import ParameterError, UnknownConceptError
 if TYPE_CHECKING:
     import networkx as nx
 
-NO_POSITION: Final = -1
-"""The position of what does not exist."""
+UNKNOWN: Final = -2
+"""The position of a value that has no concept."""
 
 
 class Closure(NamedTuple):
@@ -36,11 +36,13 @@ class Closure(NamedTuple):
     ancestors: Int32Array
     paths: Int32Array
 
-    def above(self, positions: NDArray[np.integer]) -> tuple[Int64Array, Int32Array]:
-        """Return (e,) the index of the concept, of k, that each ancestor is of, ascending, and (e,) its position."""
+    def above(self, positions: NDArray[np.integer]) -> tuple[Int64Array, Int32Array, Int32Array]:
+        """Return three arrays (e,): the index of the concept, of k, that each ancestor is of, ascending; the position
+        of the ancestor; and the path to it."""
         starts = self.offsets[positions]
         lengths = self.offsets[np.asarray(positions) + 1] - starts
-        return np.repeat(np.arange(lengths.size), lengths), self.ancestors[ranges(starts, lengths)]
+        entries = ranges(starts, lengths)
+        return np.repeat(np.arange(lengths.size), lengths), self.ancestors[entries], self.paths[entries]
 
 
 class Taxonomy:
@@ -74,7 +76,7 @@ class Taxonomy:
         return len(self.ids)
 
     def __contains__(self, concept: object) -> bool:
-        return self.find_one(concept) >= 0
+        return self.find(concept) >= 0
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Taxonomy) and (self is other or self.fingerprint == other.fingerprint)
@@ -111,14 +113,9 @@ class Taxonomy:
             digest.update(array.data)
         return digest.hexdigest()
 
-    @cached_property
-    def first_parents(self) -> Int32Array:
-        """(m,) int32: the first parent of each concept, 0 for the root."""
-        return frozen_array(np.append(np.int32(0), self.parents[self.parent_offsets[1:-1]]))
-
     def position(self, concept: str) -> int:
         """Return the position of a concept. Raises UnknownConceptError."""
-        position = self.find_one(concept)
+        position = self.find(concept)
         if position < 0:
             given = f"the concept, a {type(concept).__name__} that is not shown, is not below {self.root!r}"
             raise UnknownConceptError(f"{given}: use one of {len(self):,} ids, such as {self.ids[len(self) - 1]!r}")
@@ -131,26 +128,22 @@ class Taxonomy:
         """
         if isinstance(values, str):
             raise ParameterError("the concepts are one text: use a list of concept ids, such as ['I10']")
-        positions = self.find(values if isinstance(values, list) else list(values))
+        positions = np.fromiter(map(self.find, values), np.int32)
         if positions.size and positions.min() < 0:
             index = int(np.argmax(positions < 0))
             message = f"value {index} of {positions.size} is not a concept of the taxonomy"
             raise UnknownConceptError(message, position=index)
         return positions
 
-    def find_one(self, value: object) -> int:
-        """Return the position of a value, -1 if it is not a concept. Concepts that were looked up are cached."""
+    def find(self, value: object) -> int:
+        """Return the position of a value, ``UNKNOWN`` if it is no concept. Concepts that were looked up are cached."""
         if not isinstance(value, str):
-            return NO_POSITION
+            return UNKNOWN
         if value not in self._positions:
             for position in self.spelled(value):
                 if self.ids[position] == value:
                     self._positions[str(value)] = position
-        return self._positions.get(value, NO_POSITION)
-
-    def find(self, values: Sequence[object]) -> Int32Array:
-        """Return (n,) int32: the positions of n values, -1 for those that are not concepts."""
-        return np.fromiter(map(self.find_one, values), np.int32, len(values))
+        return self._positions.get(value, UNKNOWN)
 
     def spelled(self, text: str) -> list[int]:
         """Return positions, ascending: of each concept of which the id, the label or a synonym differs from a text by
@@ -160,11 +153,7 @@ class Taxonomy:
     def named(self, name: str) -> list[int]:
         """Return the positions of the concepts that have a label or a synonym, regardless of case."""
         folded = name.strip().casefold()
-        return [c for c in self.spelled(name) if folded and folded in map(str.casefold, self._names_of(c))]
-
-    def _names_of(self, position: int) -> tuple[str, ...]:
-        start, end = self._arrays.name_rows[position : position + 2]
-        return tuple(map(self._names.__getitem__, range(start, end)))
+        return [c for c in self.spelled(name) if folded and folded in map(str.casefold, self.names_of(self.ids[c]))]
 
     def decode(self, positions: Iterable[int] | NDArray[np.integer]) -> list[str]:
         """Return the concept ids at the given positions."""
@@ -174,13 +163,11 @@ class Taxonomy:
         """Return the label of a concept, empty if it has none. Raises UnknownConceptError."""
         return self.labels[self.position(concept)]
 
-    def synonyms_of(self, concept: str) -> tuple[str, ...]:
-        """Return the synonyms of a concept. Raises UnknownConceptError."""
-        return self._names_of(self.position(concept))[1:]
-
-    def depth_of(self, concept: str) -> int:
-        """Return the number of nodes on the longest path from the root to a concept; that of the root is 1."""
-        return int(self.depth[self.position(concept)])
+    def names_of(self, concept: str) -> tuple[str, ...]:
+        """Return the label of a concept, if it has one, and then its synonyms. Raises UnknownConceptError."""
+        c = self.position(concept)
+        start, end = self._arrays.name_rows[c : c + 2]
+        return tuple(map(self._names.__getitem__, range(start, end)))
 
     def parents_of(self, concept: str) -> tuple[str, ...]:
         """Return the direct generalisations of a concept."""
@@ -195,7 +182,9 @@ class Taxonomy:
     def ancestors_of(self, concept: str) -> dict[str, int]:
         """Return the concept and all its subsumers, deepest first, with the number of links on the shortest path to
         each."""
-        return {self.ids[s]: path for s, path in self._ancestors(self.position(concept)).items()}
+        c, table = self.position(concept), self.closure
+        row = slice(table.offsets[c], table.offsets[c + 1])
+        return dict(zip(self.decode(table.ancestors[row]), table.paths[row].tolist(), strict=True))
 
     def below(self, positions: Int32Array) -> BoolArray:
         """Return (m,) bool: whether each concept is one of those at some positions, or a descendant of one."""
@@ -209,23 +198,17 @@ class Taxonomy:
         (e,) the index of the concept that each ancestor is of, ascending, and (e,) its position. In a graph a concept
         can have several.
         """
-        owner, concept = self.closure.above(positions)
+        owner, concept, _ = self.closure.above(positions)
         at = self.depth[concept] == np.minimum(self.depth[positions], depth)[owner]
         return owner[at], concept[at]
 
     def lcs(self, *concepts: str) -> str:
         """Return the least common subsumer of one or more concepts (2017: equation 9): the deepest one; of several,
         that of least paths, then of smallest id. Raises like ``encode``."""
-        first, *others = map(self._ancestors, self.encode(concepts).tolist())
-        common = first
-        for paths in others:
-            common = {s: path + paths[s] for s, path in common.items() if s in paths}
-        return self.ids[min(common, key=lambda s: (-int(self.depth[s]), common[s], self.ids[s]))]
-
-    def _ancestors(self, position: int) -> dict[int, int]:
-        table = self.closure
-        row = slice(table.offsets[position], table.offsets[position + 1])
-        return dict(zip(table.ancestors[row].tolist(), table.paths[row].tolist(), strict=True))
+        _, above, paths = self.closure.above(self.encode(concepts))
+        total = np.bincount(above, paths)
+        common = np.flatnonzero(np.bincount(above) == len(concepts))
+        return self.ids[min(common, key=lambda s: (-self.depth[s], total[s], self.ids[s]))]
 
 
 class Ontology(Taxonomy):
@@ -293,7 +276,7 @@ class Ontology(Taxonomy):
 
         network: nx.DiGraph[str] = nx.DiGraph()
         for concept, label in zip(self.ids, self.labels, strict=True):
-            network.add_node(concept, label=label, synonyms=self.synonyms_of(concept))
+            network.add_node(concept, label=label, synonyms=self.names_of(concept)[1:])
         network.add_edges_from((concept, parent) for concept in self.ids for parent in self.parents_of(concept))
         return network
 
@@ -325,5 +308,5 @@ class Ontology(Taxonomy):
         draft, inside = Draft(), set(concepts := self.decode(positions))
         for concept in concepts:
             parents = [parent for parent in self.parents_of(concept) if parent in inside]
-            draft.add(concept, parents, [self.label(concept), *self.synonyms_of(concept)])
+            draft.add(concept, parents, self.names_of(concept))
         return type(self)(arrays_of(draft))

@@ -17,6 +17,7 @@ DOTS = Ontology.from_edges(
     + [("E11.9", "E11"), ("E11.65", "E11"), ("E01.1", "E01"), ("008.45", "008"), ("E119A", "E11")]
     + [("I10", "ICD"), ("S72", "ICD"), ("S72.0", "S72"), ("S72.001", "S72.0")]
 )
+DOTLESS = Ontology.from_edges([("E11", "ICD"), ("E119", "E11"), ("I1", "ICD")])
 ATC = Ontology.from_edges([("A10", "root"), ("A10B", "A10"), ("A10BA", "A10B"), ("C07A", "root")])
 ORPHA = Ontology.from_edges([(f"ORPHA:{number}", "root") for number in (984, 98, 9)])
 
@@ -77,6 +78,8 @@ def test_the_position_of_a_dot_matters_if_there_is_one(value, expected, how):
         *((ICD, value, "A00") for value in ("A00.99", "A009")),
         *((ICD, f"{code}{end}", code) for code, end in (("038.9", "7"), ("V01", ".9"))),
         (DOTS, "S72.001A", "S72.001"),
+        (DOTLESS, "E11.90", "E119"),
+        (DOTLESS, "I1.99", None),
         (ATC, "A10BA02", "A10BA"),
         (ATC, "C07AB02", "C07A"),
         *((ICD, value, None) for value in ("A0", "ZZZ")),

@@ -31,7 +31,7 @@ def test_variants_of_edge_lists_are_equivalent(tmp_path, name):
     onto = load(tmp_path / name, text.replace(",", separator).replace(f'"Beta{separator}', '"Beta,'))
     assert links(onto) == {("a", "root"), ("b", "root"), ("c", "a"), ("c", "b")}
     assert (onto.root, onto.label("b")) == ("root", "Beta, the second")
-    assert (onto.label("c"), onto.synonyms_of("c")) == ("Gamma", ("The third",))
+    assert (onto.label("c"), onto.names_of("c")[1:]) == ("Gamma", ("The third",))
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_obo_obo_graphs_and_owl_give_the_same_ontology(tmp_path, name):
     assert list(tau.ids) == ["HP:0000001", "HP:0000118", "HP:0000152"]
     assert list(tau.labels) == ["All", "Phenotypic abnormality", "Abnormality of head & neck"]
     assert [tau.parents_of(c) for c in tau.ids] == [(), ("HP:0000001",), ("HP:0000001", "HP:0000118")]
-    assert sorted(onto.synonyms_of("HP:0000118")) == ["Anomalía", "HP:0000999", "Organ anomaly"]
+    assert sorted(onto.names_of("HP:0000118")[1:]) == ["Anomalía", "HP:0000999", "Organ anomaly"]
 
 
 def test_the_human_phenotype_ontology():
@@ -76,7 +76,7 @@ def test_the_human_phenotype_ontology():
     parents = np.array([stanza.count("\nis_a: ") for stanza in current])
     assert (len(tau), tau.root, onto.label(tau.root)) == (len(current), "HP:0000001", "All")
     assert (np.bincount(np.diff(tau.parent_offsets)) == np.bincount(parents)).all()
-    assert "Multicystic kidneys" in onto.synonyms_of("HP:0000003")
+    assert "Multicystic kidneys" in onto.names_of("HP:0000003")[1:]
     assert all(tau.lcs(c, p) == p for c in tau.decode(range(len(tau) - 50, len(tau))) for p in tau.parents_of(c))
 
 
@@ -122,7 +122,7 @@ def test_classes_of_claml_and_codes_of_modifiers(tmp_path):
     assert {concept: onto.label(concept) for concept in onto.ids} == labels
     below = {concept: tau.children_of(concept) for concept in ("ICD-10", "E10", "E10.0")}
     assert below == {"ICD-10": ("I", "IV"), "E10": ("E10.0", "E10.1"), "E10.0": ("E10.01",)}
-    assert onto.synonyms_of("A00") == ("Asiatic cholera",)
+    assert onto.names_of("A00")[1:] == ("Asiatic cholera",)
 
 
 ASTHMA = {"code": "D1", "display": "Asthma", "designation": [{"language": "de", "value": "Bronchialasthma"}]}
@@ -155,7 +155,7 @@ def test_hierarchies_of_fhir(tmp_path, resource, expected):
     assert links(onto) == expected
     if resource is NESTED:
         assert (onto.label("Diseases"), onto.label("D1")) == ("A list of diseases", "Asthma")
-        assert onto.synonyms_of("D1") == ("Bronchialasthma",)
+        assert onto.names_of("D1")[1:] == ("Bronchialasthma",)
 
 
 IRI = "http://purl.obolibrary.org/obo/HP_0000001"
@@ -190,7 +190,11 @@ REFUSED = {
         ('{"graphs": [1]}', "not an OBO Graph"),
         ('{"graphs": [{"nodes": [{"type": "CLASS", "id": 3}]}]}', "not an OBO Graph"),
         ('{"resourceType": "CodeSystem", "content": "not-present"}', "lists no concepts"),
-        ('{"resourceType": "CodeSystem", "concept": [{"code": 5}]}', "the id of a concept is not a text"),
+        ('{"resourceType": "CodeSystem", "concept": [{"code": 5}]}', "the id or a name of a concept is not a text"),
+        (
+            '{"resourceType": "CodeSystem", "concept": [{"code": "D", "display": 5}]}',
+            "a name of a concept is not a text",
+        ),
         ('{"resourceType": "CodeSystem", "concept": [{}]}', "not valid FHIR: KeyError: 'code'"),
         ('{"resourceType": "Patient"}', "no CodeSystem of FHIR"),
     ],

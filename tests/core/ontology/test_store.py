@@ -33,7 +33,7 @@ def assert_equal(one, other):
     assert one == other
     assert list(one.labels) == list(other.labels)
     for concept in one.ids:
-        assert one.synonyms_of(concept) == other.synonyms_of(concept)
+        assert one.names_of(concept) == other.names_of(concept)
         assert one.ancestors_of(concept) == other.ancestors_of(concept)
         label = one.label(concept).upper()
         assert ConceptMap(other).find(label) == ConceptMap(one).find(label)

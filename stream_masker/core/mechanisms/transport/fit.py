@@ -85,9 +85,9 @@ class Values:
     def ancestors(self, depth: int) -> Int64Array:
         """Return (k,) int64: the ancestor of each value at a depth of its line of first parents, or the value itself
         above that."""
-        line = [self.positions.astype(np.int64)]
-        while line[-1].any():
-            line.append(self.distance.taxonomy.first_parents[line[-1]].astype(np.int64))
+        line, tau = [self.positions.astype(np.int64)], self.distance.taxonomy
+        while line[-1].any():  # The row of the root is empty; the next one begins with the root, which stays.
+            line.append(tau.parents[tau.parent_offsets[line[-1]]].astype(np.int64))
         links = (np.array(line) > 0).sum(axis=0)
         return np.asarray(np.array(line)[np.maximum(links - depth + 1, 0), np.arange(self.positions.size)])
 

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Final, Literal, TypeAlias
 
 from stream_masker.core.mechanisms.base import Mechanism
-from stream_masker.core.risk.law import expected_masks
+from stream_masker.core.mechanisms.expected import expected_masks
 from stream_masker.core.statistics import compute_statistics
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.drift import Drift, Utility, drift_between, utility

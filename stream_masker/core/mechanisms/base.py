@@ -16,10 +16,11 @@ from stream_masker.core.context import NO_CONTEXT, Context
 from stream_masker.core.distance import Distance, distance_on, distortion_of
 from stream_masker.core.mechanisms import encoding
 from stream_masker.core.mechanisms.encoding import Record, Value
+from stream_masker.core.mechanisms.expected import check_masking
 from stream_masker.core.mechanisms.parameters import Parameters, own_first
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random import FieldKeys, Keys, Secret
-from stream_masker.core.risk.law import Channel, Likelihoods, Tuples, check_masking, independent_masks, value_law
+from stream_masker.core.risk.law import Channel, Likelihoods, Tuples, independent_masks, value_law
 from stream_masker.core.risk.risk import Risk, assess
 from stream_masker.core.statistics import compute_statistics, unpack_observed
 from stream_masker.core.statistics.counts import Counts, SlidingWindow, key_slots

@@ -19,6 +19,7 @@ from stream_masker.core.arrays import Float64Matrix, Int32Array, Int32Matrix, In
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.distance import Distance
 from stream_masker.core.mechanisms.base import Mechanism, known_counts
+from stream_masker.core.mechanisms.expected import required_change
 from stream_masker.core.mechanisms.parameters import Parameters, parameter
 from stream_masker.core.random import Keys
 from stream_masker.core.risk.law import (
@@ -27,7 +28,6 @@ from stream_masker.core.risk.law import (
     class_of_each,
     hoeffding_bound,
     masked_columns,
-    required_change,
     value_law,
 )
 from stream_masker.core.statistics.counts import Counts

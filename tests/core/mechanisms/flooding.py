@@ -6,8 +6,9 @@ import numpy as np
 
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.mechanisms.base import Mechanism
+from stream_masker.core.mechanisms.expected import required_change
 from stream_masker.core.ontology import Ontology
-from stream_masker.core.risk.law import required_change, value_law
+from stream_masker.core.risk.law import value_law
 from stream_masker.core.statistics.counts import Counts, count_batch
 
 LEAVES = [f"{chapter}{group}{leaf}" for chapter in "abcd" for group in "1234" for leaf in "123456789"]

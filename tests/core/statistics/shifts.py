@@ -13,8 +13,8 @@ from support.real_codes import as_batch, in_force, real_pairs
 from stream_masker import SemanticNoise
 from stream_masker.core.batch import Batch
 from stream_masker.core.distance import WuPalmer
+from stream_masker.core.mechanisms.expected import expected_masks
 from stream_masker.core.random import PositionKeys
-from stream_masker.core.risk.law import expected_masks
 from stream_masker.core.statistics import Statistics, compute_statistics, count_batch
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.drift import Drift, Utility, drift_between, utility

@@ -9,9 +9,9 @@ from support.channels import trained
 from stream_masker import SemanticNoise, SemanticTransport
 from stream_masker.core.batch import Batch, Column, Distortion
 from stream_masker.core.distance import WuPalmer
+from stream_masker.core.mechanisms.expected import expected_masks
 from stream_masker.core.ontology import Ontology
 from stream_masker.core.random import PositionKeys
-from stream_masker.core.risk.law import expected_masks
 from stream_masker.core.statistics import (
     compute_statistics,
     count_batch,

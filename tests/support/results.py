@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
 from stream_masker.pipeline.reasons import Rejected
-from stream_masker.pipeline.records import Block, Header, Inputs, Result
+from stream_masker.pipeline.records import COLUMNS, Block, Header, Inputs, Result
 
 
 class InputRecord(NamedTuple):
-    """One record; -1 is no timestamp."""
+    """One record, before or after masking. value: None for a tombstone; -1 is no timestamp."""
 
     offset: int
     value: bytes | None
@@ -24,16 +24,6 @@ def inputs(records: Sequence[InputRecord]) -> Inputs:
     return Inputs(offsets=offsets, values=values, keys=keys, headers=headers, timestamps=timestamps)
 
 
-class Masked(NamedTuple):
-    """A masked record. value: None for a tombstone."""
-
-    offset: int
-    value: bytes | None
-    key: bytes | None
-    headers: list[Header]
-    timestamp: int
-
-
 class Refused(NamedTuple):
     """A rejected record."""
 
@@ -42,6 +32,7 @@ class Refused(NamedTuple):
     field: str | None = None
 
 
+Masked: TypeAlias = InputRecord
 Outcome: TypeAlias = Masked | Refused
 
 
@@ -54,13 +45,6 @@ def outcomes(result: Result) -> list[Outcome]:
 
 def result_of(given: Sequence[Outcome], blocks: Sequence[Block] = ()) -> Result:
     """Return the result with these outcomes."""
-    masked = [one if isinstance(one, Masked) else Masked(one.offset, None, None, [], -1) for one in given]
-    return Result(
-        offsets=[one.offset for one in masked],
-        values=[one.value for one in masked],
-        keys=[one.key for one in masked],
-        headers=[one.headers for one in masked],
-        timestamps=[one.timestamp for one in masked],
-        rejected={one.offset: Rejected(one.reason, one.field) for one in given if isinstance(one, Refused)},
-        blocks=blocks,
-    )
+    columns = inputs([one if isinstance(one, Masked) else Masked(one.offset, None, None, []) for one in given])
+    rejected = {one.offset: Rejected(one.reason, one.field) for one in given if isinstance(one, Refused)}
+    return Result(**{name: getattr(columns, name) for name in COLUMNS}, rejected=rejected, blocks=blocks)

@@ -155,6 +155,8 @@ class Replacer:
     def _make_orders(self, indices: Int32Array) -> None:
         """Put the candidates around some concepts in order; equally near ones by their first member."""
         wanted = np.unique(indices[~self._made[indices]])
+        if not wanted.size:
+            return
         weights, orders, levels = self.classes.weights[self._some], self._rule.orders, self.table.levels.size
         some, whole = self._some.astype(orders.order.dtype), self._some.size // STRIDE * STRIDE
         step = max(1, CELLS_AT_ONCE // max(1, some.size))

@@ -127,7 +127,7 @@ class DistanceTable:
         those of a call beside earlier ones, the earlier ones are dropped.
 
         ``whole``: whether these rows are needed for all classes, or only for those of anchors and their ancestors,
-        which takes a quarter of the time.
+        which takes less time.
         """
         slots = self._index[positions]
         if whole and self._filled < self.rows.shape[1] and ((slots >= self.anchors.size) | (slots == UNSEEN)).any():

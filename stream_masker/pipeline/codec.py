@@ -175,11 +175,11 @@ class RecordPart:
     are neither decoded nor rejected.
 
     indices: (k,) int64, ascending: the records that can be masked; batch: their codes; keys: their noise keys, empty if
-    the plan has none; rejected: the rejections, by offset; documents: the k documents, each with what writes
-    it; codes: of each attribute, with the places to write them to.
+    the plan has none; rejected: the rejections, by offset; tally: see ``records.Tally``; documents: the k documents,
+    each with what writes it; codes: of each attribute, with the places to write them to.
 
     ``Codec.write`` sets masked, the batch after masking, and values: the n values to write, None for tombstones and
-    records that are not masked.
+    records that are not masked. It releases documents and codes.
     """
 
     indices: Int64Array

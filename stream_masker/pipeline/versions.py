@@ -167,27 +167,24 @@ class VersionPlanner:
         original, masked = self._compute(total.original), self._masked(total.masked)
         publish = self._publish(original, now, "blocks", total.original, window.range)
         masking = dict(zip(self._mechanism.attributes, total.distortions, strict=True))
-        kept = (
-            None
-            if masked is None
-            else utility(
-                original,
-                masked,
-                total.distortions,
-                self.subject.alpha,
-                self._mechanism.distances,
-                expected=self._expected(original, total.original),
-                counts=total.masked,
-                comparisons=COMPARISONS,
-            )
-        )
-        return replace(
+        publish = replace(
             publish,
-            shown=publish.shown if masked is None else {**publish.shown, "masked": self.shown(masked)},
-            utility=kept,
             unchanged={name: each.share(each.unchanged) for name, each in masking.items()},
             unchanged_records=total.unchanged / total.original.records,
         )
+        if masked is None:
+            return publish
+        kept = utility(
+            original,
+            masked,
+            total.distortions,
+            self.subject.alpha,
+            self._mechanism.distances,
+            expected=self._expected(original, total.original),
+            counts=total.masked,
+            comparisons=COMPARISONS,
+        )
+        return replace(publish, shown={**publish.shown, "masked": self.shown(masked)}, utility=kept)
 
     def on_sample(self, counts: Counts, now: int) -> Publish:
         """Return the first version, from a sample of the input. Raises StatisticsError as ``on_window`` does."""

@@ -7,7 +7,6 @@ configuration. No value of it is shown.
 
 from __future__ import annotations
 
-import sys
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -199,7 +198,7 @@ def latest_records(configuration: Configuration, records: int) -> tuple[list[Ent
     """
     topics = configuration.topics
     partitions = require_topics(configuration, [topics.output, topics.statistics])[topics.output]
-    form = record_form(None if configuration.records == "hl7v2" else wire_format(configuration), sys.maxsize)
+    form = record_form(None if configuration.records == "hl7v2" else wire_format(configuration))
     with closing(connect_reader(configuration)) as consumer:
         ends = [message for n in range(partitions) for message in _end(consumer, topics.output, n, records)]
         versions = read_versions(consumer, configuration)

@@ -1,6 +1,7 @@
 """Masking mechanisms, by their names in the configuration.
 
 * ``base``: the contract that every mechanism meets, and what they share. ``grouped``: the same for groups of records.
+* ``expected``: the least that masking must change, and the masks that are expected.
 * ``parameters``: dataclasses of parameters. ``encoding``: records to columns of positions, and back.
 
 The mechanisms:

@@ -19,7 +19,6 @@ from stream_masker.pipeline.fhir import BUNDLE, R4_TYPES
 from stream_masker.pipeline.formats import record_form
 from stream_masker.pipeline.paths import Document, JsonValue, NameStep, compile_path, quoted_step
 from stream_masker.pipeline.reasons import RecordRejectedError
-from stream_masker.pipeline.style import Style, most_used
 from stream_masker.service.configuration.masking import CsvSection
 from stream_masker.service.files import FileEvent
 from stream_masker.service.files.events import FileKind, open_events
@@ -186,12 +185,12 @@ class Coding:
     """How many of a field's values are codes of an ontology, in [0, 1].
 
     ``share``: of all values; ``icd9``: of values that are none, and look like codes of ICD-9. ``marks``: the texts that
-    stand for missing codes, which are not among the values. ``style``: that of most codes.
+    stand for missing codes, which are not among the values. ``concepts``: those of the ontology.
     """
 
     field: SampledField
     ontology: str
-    style: Style
+    concepts: ConceptMap
     share: float
     icd9: float
     marks: frozenset[str]
@@ -236,7 +235,7 @@ def best_coding(field: SampledField, concepts: Mapping[str, ConceptMap]) -> Codi
         coded = sum(count for value, count in tested.items() if how[value] in ("exact", "normalised"))
         others = (value for value in tested if how[value] in ("unknown", "ancestor") and _ICD9.fullmatch(value.strip()))
         icd9 = sum(tested[value] for value in others)
-        codings.append(Coding(field, name, most_used(known, tested), coded / total, icd9 / total, frozenset(marks)))
+        codings.append(Coding(field, name, known, coded / total, icd9 / total, frozenset(marks)))
     return max(codings, key=lambda coding: coding.share)
 
 

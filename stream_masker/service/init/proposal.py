@@ -15,6 +15,7 @@ from stream_masker.errors import ConfigurationError, ServiceError, StatisticsErr
 from stream_masker.pipeline.fhir import PATIENT_KEY
 from stream_masker.pipeline.paths import alternatives
 from stream_masker.pipeline.reasons import Reason, Rejected
+from stream_masker.pipeline.style import most_used
 from stream_masker.service.configuration import parse_configuration
 from stream_masker.service.configuration.paths import POSITION
 from stream_masker.service.files import FileEvent
@@ -107,7 +108,7 @@ def _attributes(codes: Iterable[Coding], *, is_fhir: bool) -> tuple[dict[str, di
             attributes[names[ontology]]["path"] += f" | {path}"
             continue
         name = names[ontology] = _attribute_name(code.field, attributes)
-        policies = {} if code.style == "id" else {"style": code.style}
+        policies = {} if (style := most_used(code.concepts, code.field.values)) == "id" else {"style": style}
         attributes[name] = {"path": path, "ontology": ontology, **policies, **({"missing": "keep"} if is_fhir else {})}
         reasons[name] = code.why
     return attributes, reasons

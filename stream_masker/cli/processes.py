@@ -47,9 +47,8 @@ def worker(config: Path, http_port: int | None, log_level: str) -> None:
     Examples:
       stream-masker worker --config discharges.yaml --http-port 0 --log-level debug
     """
-    from stream_masker.service.observability.health import Health
     from stream_masker.service.observability.http import HttpServer
-    from stream_masker.service.observability.metrics import process_registry
+    from stream_masker.service.observability.metrics import Health, process_registry
     from stream_masker.service.process import stop_on_signals
     from stream_masker.service.worker.run import run_worker
 

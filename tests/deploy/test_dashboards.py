@@ -19,9 +19,8 @@ from queries import metric
 from support.small_configuration import small_configuration
 
 from stream_masker.service.configuration import parse_configuration
-from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.http import HttpServer
-from stream_masker.service.observability.metrics import METRIC_PREFIX
+from stream_masker.service.observability.metrics import METRIC_PREFIX, Health
 
 DATA_SECONDS = 30
 IN_THE_TEST = {"$job": ".*", "$__rate_interval": "15s"}

@@ -28,8 +28,7 @@ from stream_masker.service.calibrator.bootstrap import build_components
 from stream_masker.service.configuration import load_configuration
 from stream_masker.service.configuration.secret import read_secret, secret_id, topic_seal
 from stream_masker.service.masking import Masking
-from stream_masker.service.observability.health import Health
-from stream_masker.service.observability.metrics import Metrics
+from stream_masker.service.observability.metrics import Health, Metrics
 from stream_masker.service.worker.source import Limits
 from stream_masker.service.worker.statistics import ActiveStatistics
 from stream_masker.service.worker.transactions import Outputs, Transactions
@@ -39,7 +38,7 @@ PACKAGE = Path(stream_masker.__file__).parent
 END = KafkaError(KafkaError._PARTITION_EOF, "the end")
 MECHANISM = "core/mechanisms"
 RECORDS = 100
-MOST_OF_A_RECORD, MOST_OF_A_VERSION = 24, 29
+MOST_OF_A_RECORD, MOST_OF_A_VERSION = 22, 29
 """Upper limits: what joins the way must take the place of something on it."""
 
 

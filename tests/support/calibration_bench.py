@@ -21,8 +21,7 @@ from stream_masker.service.calibrator.bootstrap import CalibratorComponents
 from stream_masker.service.calibrator.calibration import Calibration
 from stream_masker.service.calibrator.metrics import initialise_counters
 from stream_masker.service.configuration.secret import topic_seal
-from stream_masker.service.observability.health import Health
-from stream_masker.service.observability.metrics import Metrics
+from stream_masker.service.observability.metrics import Health, Metrics
 
 SECRET = b"the secret of all processes"
 ONTOLOGY = "concept,parent\na,\nb,a\nc,a\nd,b\ne,b\nf,c\ng,c\n"

@@ -22,8 +22,7 @@ from results import Masked, result_of
 
 from stream_masker.pipeline.masker import GroupTooSmallError
 from stream_masker.pipeline.records import Inputs, Result
-from stream_masker.service.observability.health import Health
-from stream_masker.service.observability.metrics import Metrics
+from stream_masker.service.observability.metrics import Health, Metrics
 from stream_masker.service.worker.groups import MicroWindows
 from stream_masker.service.worker.source import Limits, Source
 from stream_masker.service.worker.transactions import AbortedError, SessionLostError

@@ -34,7 +34,7 @@ from stream_masker.service.kafka.clients import (
     SENT_ONCE_SECONDS,
     confluent_properties,
     connect_producer,
-    fatal_errors,
+    fatal_error,
     publisher_id,
 )
 from stream_masker.service.kafka.reader import (
@@ -111,8 +111,10 @@ class StatisticsPublisher:
     def poll(self) -> None:
         """Serve the client's callbacks, which write its logs; call it regularly."""
         if self._producer is not None:
-            with fatal_errors(self._producer):
+            try:
                 self._producer.poll(0)
+            except SystemError as failure:
+                raise fatal_error(self._producer, failure) from None
 
     def close(self) -> None:
         """Drop the producer; no transaction is open between calls."""
@@ -128,8 +130,10 @@ class StatisticsPublisher:
         if publish.expired is not None:
             producer.produce(statistics, None, b"%d" % publish.expired, SINGLE_PARTITION)
         start = time.monotonic()
-        with fatal_errors(producer):
+        try:
             producer.commit_transaction(POLL_TIMEOUT_SECONDS)
+        except SystemError as failure:
+            raise fatal_error(producer, failure) from None
         if time.monotonic() - start >= SENT_ONCE_SECONDS:
             self._producer = None
 

@@ -29,9 +29,8 @@ from stream_masker.service.calibrator.metrics import (
     set_window_metrics,
 )
 from stream_masker.service.kafka.reader import connect_reader, read_to_end
-from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.logs import describe
-from stream_masker.service.observability.metrics import Metrics
+from stream_masker.service.observability.metrics import Health, Metrics
 from stream_masker.summary import three_sentences, unchanged_warning
 
 log = logging.getLogger(__name__)

@@ -32,10 +32,9 @@ from stream_masker.service.configuration import Configuration
 from stream_masker.service.kafka.clients import PropertyValue, calibrator_group, credentials
 from stream_masker.service.kafka.errors import NoBrokerError
 from stream_masker.service.kafka.reader import SINGLE_PARTITION, StoppedError, require_topics
-from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.http import HttpServer
 from stream_masker.service.observability.logs import describe
-from stream_masker.service.observability.metrics import Metrics, process_registry
+from stream_masker.service.observability.metrics import Health, Metrics, process_registry
 from stream_masker.service.process import exit_at_once, in_background, stop_on_signals
 
 T = TypeVar("T")

@@ -9,8 +9,7 @@ from __future__ import annotations
 import logging
 import ssl
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
@@ -122,23 +121,19 @@ def _client(kind: type[Any], properties: ClientProperties) -> Any:
         raise ConfigurationError(f"kafka.properties cannot be used: {failure.args[0].str()}") from None
 
 
-@contextmanager
-def fatal_errors(client: Producer) -> Iterator[None]:
-    """Raise a client's fatal error as KafkaException while the client serves callbacks.
+def fatal_error(client: Producer, failure: SystemError) -> KafkaException:
+    """Return the fatal error of a client that a call ended for with a SystemError; raise this one if there is none.
 
     confluent-kafka leaves the exception pending while it calls the callbacks for failed deliveries and log lines. Their
     Python code may clear or override it, and only a SystemError remains. A client with a fatal error reports it again
     on any later transactional call.
     """
     try:
-        yield
-    except SystemError:
-        try:
-            client.begin_transaction()
-        except KafkaException as failure:
-            if failure.args[0].fatal():
-                raise
-        raise
+        client.begin_transaction()
+    except KafkaException as fatal:
+        if fatal.args[0].fatal():
+            return fatal
+    raise failure
 
 
 def require_broker(properties: ClientProperties, *, seconds: float = 10.0) -> None:

@@ -26,7 +26,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 from stream_masker.errors import ConfigurationError
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.secret import read_source
-from stream_masker.service.observability.health import Health
+from stream_masker.service.observability.metrics import Health
 
 log = logging.getLogger(__name__)
 

@@ -27,9 +27,8 @@ from stream_masker.service.kafka.clients import (
 from stream_masker.service.kafka.errors import ALLOW, NoBrokerError, is_refusal
 from stream_masker.service.kafka.reader import POLL_TIMEOUT_SECONDS, connect_reader, read_to_end, require_topics
 from stream_masker.service.masking import Masking
-from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.logs import describe
-from stream_masker.service.observability.metrics import Metrics
+from stream_masker.service.observability.metrics import Health, Metrics
 from stream_masker.service.worker.groups import MicroWindows
 from stream_masker.service.worker.source import Limits, Source
 from stream_masker.service.worker.statistics import ActiveStatistics

@@ -36,7 +36,7 @@ from stream_masker.pipeline.messages import encode_rejection
 from stream_masker.pipeline.reasons import Reason, Rejected
 from stream_masker.pipeline.records import COLUMNS, Block, Result, Tally
 from stream_masker.service.configuration.service import TopicsSection
-from stream_masker.service.kafka.clients import SENT_ONCE_SECONDS, fatal_errors
+from stream_masker.service.kafka.clients import SENT_ONCE_SECONDS, fatal_error
 from stream_masker.service.kafka.errors import ALLOW, explained, is_refusal
 from stream_masker.service.kafka.reader import SINGLE_PARTITION
 from stream_masker.service.process import in_background
@@ -207,10 +207,10 @@ class Transactions:
         while True:
             self._attempted = time.monotonic()
             try:
-                with fatal_errors(self._producer):
-                    attempt(ATTEMPT_SECONDS)
-            except KafkaException as failure:
-                error = failure.args[0]
+                attempt(ATTEMPT_SECONDS)
+            except (KafkaException, SystemError) as failure:
+                known = failure if isinstance(failure, KafkaException) else fatal_error(self._producer, failure)
+                error = known.args[0]
                 self._in_doubt |= not sequenced
             else:
                 self._in_doubt |= not sequenced and time.monotonic() - start >= SENT_ONCE_SECONDS

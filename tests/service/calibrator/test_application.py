@@ -14,8 +14,7 @@ from stream_masker.service.calibrator import process
 from stream_masker.service.calibrator.bootstrap import CalibratorComponents
 from stream_masker.service.calibrator.metrics import initialise_counters
 from stream_masker.service.calibrator.process import STANDBY, Driver, build_app
-from stream_masker.service.observability.health import Health
-from stream_masker.service.observability.metrics import Metrics
+from stream_masker.service.observability.metrics import Health, Metrics
 
 
 class FakeCalibration:

@@ -22,8 +22,8 @@ from support.small_configuration import small_configuration
 from stream_masker.errors import ConfigurationError
 from stream_masker.service.configuration import Configuration, parse_configuration
 from stream_masker.service.observability import http
-from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.http import HttpServer
+from stream_masker.service.observability.metrics import Health
 
 TOKEN = "a token of the monitoring"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
+from unittest.mock import Mock
 
 import orjson
 import pytest
@@ -16,7 +17,6 @@ from stream_masker.service.worker.transactions import AbortedError, Outputs, Ses
 
 FIRST, SECOND = 0, 1
 BLOCK: Any = "block"
-
 
 Sent = list[tuple[str, int, bytes]]
 """Topic, partition and value of messages."""
@@ -146,3 +146,10 @@ def test_a_producer_that_may_have_sent_a_request_twice_writes_no_other_transacti
     for offset in (1, 2):
         writing.write({FIRST: records(offset)}, None).result(10)
     assert [masked(producer, 0) for producer in connected] == ([[1], [2]] if late else [[1, 2]])
+
+
+def test_a_fatal_error_that_shows_as_a_system_error_ends_the_session() -> None:
+    fatal = KafkaException(KafkaError(KafkaError._FENCED, "fenced", True))
+    given = {"flush.side_effect": SystemError, "begin_transaction.side_effect": [None, fatal]}
+    with pytest.raises(SessionLostError, match="fenced"):
+        transactions(lambda: Mock(**given)).write({FIRST: records(1)}, None).result(10)

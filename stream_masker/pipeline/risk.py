@@ -45,11 +45,10 @@ class RiskLimits:
 
 @dataclass(frozen=True, slots=True)
 class VersionRisk:
-    """The risk of a version; crossed: a sentence about every limit that is crossed; promise: ``Mechanism.promise``."""
+    """The risk of a version; crossed: a sentence about every limit that is crossed."""
 
     risk: Risk
     crossed: tuple[str, ...]
-    promise: float | None = None
 
 
 def assess_version(mechanism: Mechanism, statistics: Statistics, counts: Counts, limits: RiskLimits) -> VersionRisk:
@@ -59,7 +58,7 @@ def assess_version(mechanism: Mechanism, statistics: Statistics, counts: Counts,
     share of the rows that are left out, together.
     """
     risk, left_out = _bounded_risk(mechanism, statistics, counts)
-    return VersionRisk(risk, tuple(_crossed(risk, limits, left_out)), mechanism.promise)
+    return VersionRisk(risk, tuple(_crossed(risk, limits, left_out)))
 
 
 def _bounded_risk(mechanism: Mechanism, statistics: Statistics, counts: Counts) -> tuple[Risk, float]:

@@ -174,13 +174,14 @@ class VersionPlanner:
         )
         if masked is None:
             return publish
+        expected = expected_masks(self._mechanism.with_statistics(original, total.original), total.original)
         kept = utility(
             original,
             masked,
             total.distortions,
             self.subject.alpha,
             self._mechanism.distances,
-            expected=self._expected(original, total.original),
+            expected=None if expected is None else self._masked(expected),
             counts=total.masked,
             comparisons=COMPARISONS,
         )
@@ -243,12 +244,6 @@ class VersionPlanner:
         if not all(column.rows for column in counts.values):
             return None
         return compute_statistics(counts, self._mechanism.attributes, self._mechanism.distances, version=self._next)
-
-    def _expected(self, original: Statistics, counts: Counts) -> Statistics | None:
-        """Return the statistics that the window's masks are expected to have; None if they are not known."""
-        mechanism = self._mechanism.with_statistics(original, counts)
-        masks = expected_masks(mechanism, counts)
-        return None if masks is None else self._masked(masks)
 
     @property
     def _next(self) -> int:

@@ -21,8 +21,14 @@ from stream_masker.core.statistics.counts import Counts, merge
 from stream_masker.errors import ServiceError, StatisticsError
 from stream_masker.pipeline.formats import FormatUnavailableError
 from stream_masker.pipeline.masker import RecordMasker
-from stream_masker.pipeline.messages import BlockRange, StatisticsMessage, decode_statistics, encode_statistics
-from stream_masker.pipeline.seal import SealError, TopicSeal
+from stream_masker.pipeline.messages import (
+    BlockRange,
+    SealError,
+    StatisticsMessage,
+    TopicSeal,
+    decode_statistics,
+    encode_statistics,
+)
 from stream_masker.pipeline.versions import History, Publish, Subject, VersionPlanner
 from stream_masker.pipeline.window import CalibrationSettings
 from stream_masker.service.configuration import Configuration

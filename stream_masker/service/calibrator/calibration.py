@@ -10,9 +10,8 @@ from contextlib import closing
 from functools import partial
 
 from stream_masker.errors import StatisticsError
-from stream_masker.pipeline.messages import decode_block
+from stream_masker.pipeline.messages import SealError, decode_block
 from stream_masker.pipeline.risk import VersionRisk
-from stream_masker.pipeline.seal import SealError
 from stream_masker.pipeline.versions import History, Publish, VersionPlanner
 from stream_masker.pipeline.window import Window, WindowLog
 from stream_masker.service.calibrator.bootstrap import (
@@ -261,7 +260,7 @@ class Calibration:
         is_shown = after is not None and all([*before.mean.values(), *after.mean.values()])
         return three_sentences(
             version.risk,
-            promise=version.promise,
+            promise=self._components.subject.mechanism.promise,
             unchanged=publish.unchanged,
             unchanged_records=publish.unchanged_records,
             before=before if is_shown else None,

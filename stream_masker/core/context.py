@@ -12,6 +12,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, TypeAlias
 
@@ -65,7 +66,7 @@ class ContextAttribute:
         return self.size - 1 if math.isnan(number) else sum(bound <= number for bound in self.bounds)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Context:
     """The context attributes, in the order of their importance: rare contexts keep their first kinds longest."""
 
@@ -101,7 +102,7 @@ class Context:
         kinds = np.array([[attribute.kind_of(value) for value in column] for attribute, column in pairs], np.int64)
         return np.asarray(np.ravel_multi_index(tuple(kinds), [each.size for each in self.attributes]), np.int64)
 
-    @property
+    @cached_property
     def fingerprint(self) -> str:
         """By which models and blocks name the context: 16 digits of the SHA-256 of its attributes; empty if none."""
         return hashlib.sha256(json.dumps(list(map(asdict, self.attributes))).encode()).hexdigest()[:16] if self else ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from enum import IntEnum
+from functools import cached_property
 from itertools import chain, combinations
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -56,7 +57,7 @@ class Place(NamedTuple):
         return filter(None, (self.path, self.label, *self.copies))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class AttributePlan:
     """A nominal attribute to mask.
 
@@ -92,7 +93,7 @@ class AttributePlan:
         """The path of the first place's codes."""
         return self.places[0].path
 
-    @property
+    @cached_property
     def is_array(self) -> bool:
         return self.path.arrays > 0
 

@@ -89,25 +89,6 @@ def best_guess(risk: Risk) -> float:
     return max(guess.vulnerability for guess in risk.strongest.values())
 
 
-MIN_VARIANCE, MIN_VARIANCE_SHARE = 0.001, 0.25
-"""The least sVar of an attribute, and the least one as a share of the baseline's. Noise of a tiny variance leaves
-values as they are, and a window that is full of one event would take the noise from all others."""
-
-
-def check_floor(statistics: Statistics, baseline: Statistics | None = None) -> None:
-    """Raise StatisticsError if the variance sVar of an attribute is too small, or has collapsed since the baseline."""
-    for name, variance in statistics.variance.items():
-        if variance < MIN_VARIANCE:
-            raise StatisticsError(
-                f"{name}: the window's variance is below {MIN_VARIANCE:g}: its noise would hide nothing"
-            )
-        if baseline is not None and variance < MIN_VARIANCE_SHARE * baseline.variance.get(name, 0.0):
-            raise StatisticsError(
-                f"{name}: the window's variance is below {MIN_VARIANCE_SHARE:.0%} of the baseline's, version "
-                f"{baseline.version}: the window may be full of one event"
-            )
-
-
 def _crossed(risk: Risk, limits: RiskLimits, left_out: float) -> Iterator[str]:
     """Yield a sentence about every limit that is crossed. A figure that is not exact counts with its error."""
     for name, value in risk.value.items():

@@ -172,11 +172,6 @@ def build_components(configuration: Configuration) -> CalibratorComponents:
     )
 
 
-def now_milliseconds() -> int:
-    """Return the time in milliseconds since the epoch."""
-    return time.time_ns() // 1_000_000
-
-
 def publish_snapshot(configuration: Configuration, snapshot: StatisticsMessage, *, baseline: bool = False) -> int:
     """Publish the statistics of a snapshot as the next version; return its number.
 
@@ -193,7 +188,7 @@ def publish_snapshot(configuration: Configuration, snapshot: StatisticsMessage, 
             planner = VersionPlanner(components.subject, read_history(consumer, components, lambda: False))
     except KafkaException as error:
         raise ServiceError(f"{configuration.topics.statistics} cannot be read: {describe(error)}") from error
-    publish = planner.on_snapshot(snapshot, now_milliseconds(), baseline=baseline)
+    publish = planner.on_snapshot(snapshot, time.time_ns() // 1_000_000, baseline=baseline)
     components.publisher.publish(publish)
     return publish.message.version
 

@@ -110,7 +110,7 @@ class ActiveStatistics:
 
         One that was published without the counts of its window does not tell it.
         """
-        other = message.configuration != self.masking.configuration.hash
+        other = message.configuration != self.masking.plan.configuration
         remark = f", computed under another configuration ({message.configuration})" if other else ""
         log.info("statistics version %d in force%s", message.version, remark)
         if not self._told:

@@ -8,7 +8,7 @@ The way of a record (``records.Inputs`` to ``records.Result``), by a ``plan``:
 3. ``masker`` lets the mechanism (``core.mechanisms``) mask the batch, and counts it in blocks.
 4. ``codec`` writes the masks in their ``style`` into their places, and the format writes the document.
 
-The way of a version: workers send blocks as ``messages``, which ``seal`` encrypts. ``window`` keeps the latest blocks,
-and says when statistics are due. ``versions`` computes the next version with its drift, and ``risk`` what it discloses.
-``reasons`` lists why a record is rejected.
+The way of a version: workers send blocks as encrypted ``messages``. ``window`` keeps the latest blocks, and says when
+statistics are due. ``versions`` computes the next version with its drift, and ``risk`` what it discloses. ``reasons``
+lists why a record is rejected.
 """

@@ -27,10 +27,9 @@ from stream_masker.core.statistics.counts import key_slots
 from stream_masker.pipeline.fhir import fhir_form
 from stream_masker.pipeline.formats import RecordFormat, Write, record_form
 from stream_masker.pipeline.paths import Document, Path, first_values
-from stream_masker.pipeline.plan import AttributePlan, Plan
+from stream_masker.pipeline.plan import AttributePlan, Plan, written_code
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError, Rejected
 from stream_masker.pipeline.records import Inputs, Tally
-from stream_masker.pipeline.style import written_code
 from stream_masker.pipeline.transforms import Cache, Pseudonyms, key_text, least_number
 from stream_masker.pipeline.walk import Branch, Slots, Walk
 

@@ -39,7 +39,7 @@ class RecordFormat(ABC):
         """Obtain together what decoding these values needs. Raises only FormatUnavailableError."""
 
     def reading(self, paths: Iterable[Path]) -> RecordFormat:
-        """Return the format for readers of these paths alone, who leave the rest of a record as it is."""
+        """Return the format for readers of these paths alone, who drop the rest of a record."""
         return self
 
     @abstractmethod

@@ -8,15 +8,15 @@ In paths, ``DG1[*].3.1`` is segment, field, component, and if needed subcomponen
 selects all segments of the name and all repetitions of the field, so ``DG1.3.1`` and ``DG1[*].3[*].1`` are the same. A
 component without subcomponents is its first subcomponent, and a field without components its first component.
 
-A reader of some paths (``Hl7Format.reading``) gets only the fields in these paths as such documents. Each other field
-is one text, as the message has it.
+A reader of some paths (``Hl7Format.reading``) gets only the fields in these paths. A field of which nobody reads a part
+may be one text, as the message has it.
 """
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import zip_longest
@@ -32,6 +32,9 @@ HEADER: Final = "MSH"
 PLACE: Final = "#"
 """The member of a segment that holds its place in the message."""
 
+OTHERS: Final = "*"
+"""Stands for all other fields of a segment."""
+
 CONTROL_ID: Final = "MSH.10"
 HEADER_FIELDS: Final = ("9", "11", "12", "18")
 """The fields of the header that are always kept: message type, processing id, version and character set."""
@@ -43,7 +46,6 @@ _FORM: Final = re.compile(r"S\[?(?:N[\[F]?N{0,2})?")
 field a filter of its repetitions."""
 
 _FIRST: Final = frozenset("1")
-
 _DELETED: Final = '""'
 
 
@@ -95,6 +97,8 @@ class Delimiters:
 
     def parsed(self, field: str) -> list[Document]:
         """Return the components of each repetition of a field; those without a value are left out."""
+        if field.isalnum():  # no delimiter is a letter or a digit
+            return [{"1": {"1": field}}]
         return [self._split(repetition, *self._levels) for repetition in field.split(self.repetition)]
 
     def _split(self, text: str, mark: str = "", *below: str) -> Any:
@@ -106,24 +110,28 @@ class Delimiters:
         """Return the text of a field that ``parsed`` returned, or of one that is a text."""
         if isinstance(field, str):
             return field
-        return self.repetition.join(filter(None, (self._join(part or {}, *self._levels) for part in field)))
+        return self.repetition.join(filter(None, [self._join(part or {}, *self._levels) for part in field]))
 
     def _join(self, value: Any, mark: str = "", *below: str) -> str:
         if isinstance(value, dict):
             if value.keys() == _FIRST:
                 return self._join(value["1"], *below)
-            return _numbered(mark, ((number, self._join(part, *below)) for number, part in value.items()))
-        return _DELETED if value is None else self._special.sub(self._written, str(value))
+            return _numbered(mark, [(number, self._join(part, *below)) for number, part in value.items()])
+        text = str(value)
+        return _DELETED if value is None else text if text.isalnum() else self._special.sub(self._written, text)
 
     def _written(self, match: re.Match[str]) -> str:
         """Return the escape sequence of a delimiter, and a space for line breaks. Escape sequences stay."""
         return " " if match[0].isspace() else self._sequences.get(match[0], match[0])
 
 
-def _numbered(separator: str, texts: Iterable[tuple[str, str]]) -> str:
-    """Return texts with ascending numbers from 1 on, up to the last one that is not empty, as one text."""
-    filled = {int(number): text for number, text in texts if text}
-    return separator.join(filled.get(number, "") for number in range(1, max(filled, default=0) + 1))
+def _numbered(separator: str, texts: Iterable[tuple[str, str]], last: int = 1) -> str:
+    """Return texts with ascending numbers, from ``last`` on, up to the last one that is not empty, as one text."""
+    written = ""
+    for number, text in texts:
+        if text:
+            written, last = f"{written}{separator * (int(number) - last)}{text}", int(number)
+    return written
 
 
 @lru_cache(maxsize=64)
@@ -138,21 +146,27 @@ def _delimiters(header: str) -> Delimiters:
 class Hl7Format(RecordFormat):
     """The format of records that are HL7 v2 messages."""
 
-    def __init__(self, parsed: Mapping[str, Set[str]] | None = None) -> None:
-        """``parsed``: the numbers of the fields that are not left as texts, by segment; by default all fields."""
-        self._parsed = parsed
+    def __init__(self, fields: Mapping[str, Mapping[str, bool]] | None = None) -> None:
+        """``fields``: those that are read, by segment and number, and whether parts of them are; by default all."""
+        self._fields, self._unnamed = fields or {}, {OTHERS: True} if fields is None else {}
 
     def reading(self, paths: Iterable[Path]) -> Hl7Format:
-        """Return the format in which only the fields in these paths are parsed."""
-        parsed = defaultdict[str, set[str]](set)
+        """Return the format in which only the fields in these paths are read."""
+        fields = defaultdict[str, dict[str, bool]](dict)
         for path in paths:
-            segment, *fields = (step.key for step in path.steps if isinstance(step, NameStep))
-            parsed[segment].update(fields[:1])
-        return Hl7Format(parsed)
+            segment, *numbers = (step.key for step in path.steps if isinstance(step, NameStep))
+            number = numbers[0] if numbers else OTHERS
+            has_parts = path.steps[3:] != ()  # behind the segment, its selector and the field
+            fields[segment][number] = has_parts or fields[segment].get(number, False)
+        return Hl7Format(fields)
 
     def decode(self, value: bytes) -> tuple[Document, Write]:
         """Return the document of a message, and what writes a document as a message like it."""
-        text, charset = _decoded(value.strip(b"\x0b\x1c\r\n"))
+        content, charset = value.strip(b"\x0b\x1c\r\n"), "utf-8"
+        try:
+            text = content.decode()
+        except UnicodeDecodeError:
+            text, charset = content.decode("latin-1"), "latin-1"  # which keeps every byte
         by = _delimiters(text[:8])
         line_end = next((end for end in ("\r\n", "\r", "\n") if end in text), "\r")
         last = line_end if value.rstrip(b"\x1c").endswith((b"\r", b"\n")) else ""
@@ -169,22 +183,15 @@ class Hl7Format(RecordFormat):
             name, *fields = line.split(by.field)
             if not _SEGMENT.fullmatch(name) or (name == HEADER and place):
                 raise RecordRejectedError(Reason.NOT_IN_FORMAT)
-            numbered = enumerate(fields, 1) if place else enumerate(fields[1:], 3)  # not the delimiters
-            segment: dict[str, Any] = {str(number): field for number, field in numbered if field}
-            parsed = segment.keys() if self._parsed is None else segment.keys() & self._parsed.get(name, ())
-            for number in list(parsed):
-                segment[number] = by.parsed(segment[number])
-            segment[PLACE] = place
+            if not (read := self._fields.get(name, self._unnamed)):
+                continue
+            segment: Document = {PLACE: place}
+            for number, field in enumerate(fields, 1) if place else enumerate(fields[1:], 3):  # not the delimiters
+                if field and (has_parts := read.get(key := str(number), read.get(OTHERS))) is not None:
+                    is_text = not has_parts and (key not in read or field.isalnum())
+                    segment[key] = field if is_text else by.parsed(field)
             document.setdefault(name, []).append(segment)
         return document
-
-
-def _decoded(value: bytes) -> tuple[str, str]:
-    """Return the text of a message and its character set: UTF-8, or else Latin-1, which keeps every byte."""
-    try:
-        return value.decode(), "utf-8"
-    except UnicodeDecodeError:
-        return value.decode("latin-1"), "latin-1"
 
 
 def _lines(document: Document, by: Delimiters) -> Iterator[str]:
@@ -193,6 +200,6 @@ def _lines(document: Document, by: Delimiters) -> Iterator[str]:
     for place, name, segment in sorted(placed, key=itemgetter(0)):
         texts = [(number, by.joined(field)) for number, field in segment.items() if number != PLACE]
         if place == 0:
-            texts = [("1", by.header), *((str(int(number) - 1), text) for number, text in texts)]
-        if text := _numbered(by.field, texts):
+            texts.insert(0, ("2", by.header))
+        if text := _numbered(by.field, texts, 1 if place else 2):
             yield f"{name}{by.field}{text}"

@@ -1,19 +1,29 @@
 """The messages of the service: calibration blocks, statistics versions and rejections, all JSON.
 
 A block names concepts by their positions in the taxonomies, whose fingerprints it carries: a reader with another build
-of an ontology refuses it. Blocks and versions are authentic (``seal``), so a reader checks whether they fit its own
-configuration, and no more. Errors never contain a field's value.
+of an ontology refuses it. Errors never contain a field's value.
+
+Blocks and versions are sealed, so a reader checks whether they fit its own configuration, and no more. An envelope is
+``SEAL_MAGIC``, the id of the secret (8 bytes), a random salt (32 bytes), and the content encrypted with AES-256-GCM,
+which ends with a tag of 16 bytes. The key derives from the secret and the salt, and encrypts this message alone. The
+associated data are the topic and the message's key: a message is valid in its own topic and under its own key only. The
+content is the message, compressed because encrypted bytes cannot be.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import hashlib
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from typing import Any, Final, Literal, TypeAlias
 
+import cramjam
 import numpy as np
 import orjson
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from stream_masker.core.batch import Distortion
 from stream_masker.core.context import NO_CONTEXT, Context
@@ -21,6 +31,7 @@ from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.statistics.counts import Counts, SparseCounts
 from stream_masker.core.statistics.summary import Statistics
+from stream_masker.core.validation import checked_seed
 from stream_masker.errors import StatisticsError
 from stream_masker.pipeline.reasons import Rejected
 from stream_masker.pipeline.records import Block
@@ -188,3 +199,83 @@ def _decoding(raw: bytes, what: str) -> Iterator[JsonObject]:
         raise StatisticsError(f"{what}: {error}") from None
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise StatisticsError(f"{what}: not a message of this format ({type(error).__name__})") from None
+
+
+SEAL_MAGIC: Final = b"\x00SM\x01"
+"""The first bytes of an envelope: no JSON text starts with them. The last byte is the version of the format."""
+
+KEY_ID_BYTES: Final = 8
+HEADER_BYTES: Final = len(SEAL_MAGIC) + KEY_ID_BYTES
+SALT_BYTES: Final = 32
+CIPHER_KEY_BYTES: Final = 32
+NONCE: Final = bytes(12)
+COMPRESSION_LEVEL: Final = 1
+
+REFUSAL_CAUSES: Final = {
+    "plain": "not encrypted. Check who may write to the topic",
+    "unknown_key": "encrypted with an unknown secret. Name it in previous_secrets, or give all processes the same one",
+    "forged": "not authentic: it was changed, or written for another topic or key. Check who may write to the topic",
+}
+"""Why a message of an internal topic is refused: the label of a metric, and the sentence for an operator."""
+
+
+class SealError(StatisticsError):
+    """A message that is not authentic. The error's text never contains the message."""
+
+    def __init__(self, cause: str) -> None:
+        """cause: one of ``REFUSAL_CAUSES``."""
+        super().__init__(REFUSAL_CAUSES[cause])
+        self.cause = cause
+
+
+def key_id(secret: bytes) -> bytes:
+    """Return the public id of a secret (8 bytes). It does not reveal the secret, but confirms a guess of it."""
+    return hashlib.blake2b(digest_size=KEY_ID_BYTES, key=checked_seed(secret), person=b"masker-key-id").digest()
+
+
+class TopicSeal:
+    """Seals and opens the messages of one topic.
+
+    ``secrets``: the current one, then those that are accepted for reading.
+    """
+
+    def __init__(self, topic: str, secrets: Sequence[bytes]) -> None:
+        """Raises ParameterError for a secret that is too short."""
+        self.topic = topic
+        self._secrets = {key_id(secret): checked_seed(secret) for secret in secrets}
+
+    @property
+    def key_ids(self) -> list[str]:
+        """The ids of all secrets in hexadecimal, that of the current one first."""
+        return [identity.hex() for identity in self._secrets]
+
+    def seal(self, key: bytes, message: bytes) -> bytes:
+        """Return the envelope of a message for its key."""
+        (identity, secret), salt = next(iter(self._secrets.items())), os.urandom(SALT_BYTES)
+        header, content = SEAL_MAGIC + identity, bytes(cramjam.zstd.compress(message, COMPRESSION_LEVEL))
+        return header + salt + _cipher(secret, salt).encrypt(NONCE, content, self._associated(header, key))
+
+    def open(self, key: bytes | None, sealed: bytes) -> bytes:
+        """Open what ``seal`` returns. Raises SealError for a message that is not authentic."""
+        if not sealed.startswith(SEAL_MAGIC):
+            raise SealError("plain")
+        header, rest = sealed[:HEADER_BYTES], sealed[HEADER_BYTES:]
+        secret = self._secrets.get(header[len(SEAL_MAGIC) :])
+        if secret is None:
+            raise SealError("unknown_key")
+        salt, encrypted = rest[:SALT_BYTES], rest[SALT_BYTES:]
+        try:
+            content = _cipher(secret, salt).decrypt(NONCE, encrypted, self._associated(header, key or b""))
+        except InvalidTag:
+            raise SealError("forged") from None
+        return bytes(cramjam.zstd.decompress(content))
+
+    def _associated(self, header: bytes, key: bytes) -> bytes:
+        """Return the associated data of a message; no topic's name has a zero byte."""
+        return header + self.topic.encode() + b"\0" + key
+
+
+def _cipher(secret: bytes, salt: bytes) -> AESGCM:
+    """Return the cipher of one message."""
+    purpose = b"masker-message"
+    return AESGCM(hashlib.blake2b(salt, digest_size=CIPHER_KEY_BYTES, key=secret, person=purpose).digest())

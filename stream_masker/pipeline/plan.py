@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from enum import IntEnum
+from functools import cached_property
 from itertools import chain, combinations
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from stream_masker.core.context import ContextAttribute
 from stream_masker.errors import ConfigurationError
 from stream_masker.pipeline.paths import FilterStep, Path
 from stream_masker.pipeline.records import OWN_HEADERS
-from stream_masker.pipeline.style import Style
 from stream_masker.pipeline.transforms import FieldTransform
 
 if TYPE_CHECKING:
@@ -21,6 +21,22 @@ if TYPE_CHECKING:
 Keeping = Literal["keep", "drop"]
 Treatment = Literal["keep", "drop", "pseudonymize"]
 Missing = Literal["reject", "keep"]
+Style = Literal["id", "dotless", "label"]
+"""How the codes of an attribute are written: as the concepts' ids, as these without the dot, or as their labels."""
+
+
+def written_code(concepts: ConceptMap, style: Style, position: int) -> str:
+    """Return the text of a concept in a style, by which the attribute's ``ConceptMap`` finds the concept.
+
+    (Without its dot, a code may be another one.) If it finds another concept, or none, the text is the id. A concept
+    has one text, so that a written code reveals nothing about the code that it replaces.
+    """
+    concept = concepts.taxonomy.ids[position]
+    if style == "id":
+        return concept
+    text = concepts.taxonomy.labels[position] if style == "label" else concept.replace(".", "")
+    match = concepts.find(text)
+    return text if match.position == position and match.how != "ancestor" else concept
 
 
 class Place(NamedTuple):
@@ -41,7 +57,7 @@ class Place(NamedTuple):
         return filter(None, (self.path, self.label, *self.copies))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class AttributePlan:
     """A nominal attribute to mask.
 
@@ -77,7 +93,7 @@ class AttributePlan:
         """The path of the first place's codes."""
         return self.places[0].path
 
-    @property
+    @cached_property
     def is_array(self) -> bool:
         return self.path.arrays > 0
 
@@ -103,12 +119,6 @@ class FieldPolicy:
 
     unlisted: Keeping
     lists: Mapping[str, Mapping[Path, FieldTransform | None]] = field(default_factory=dict)
-
-    @property
-    def transformed(self) -> dict[Path, FieldTransform]:
-        """The transform of each path that has one."""
-        rules = chain.from_iterable(paths.items() for paths in self.lists.values())
-        return {path: transform for path, transform in rules if transform is not None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,8 +175,9 @@ class Plan:
     @property
     def keys(self) -> Iterator[Path]:
         """The paths of the keys that are read before anything of a record is replaced."""
-        transforms = (transform.key for transform in self.fields.transformed.values())
-        yield from (path for path in (self.noise_key, *transforms) if path is not None)
+        rules = chain.from_iterable(paths.values() for paths in self.fields.lists.values())
+        keys = (self.noise_key, *(rule.key for rule in rules if rule is not None))
+        yield from (path for path in keys if path is not None)
 
 
 class Action(IntEnum):
@@ -180,9 +191,6 @@ class Action(IntEnum):
     """The value is a code, label or copy of an attribute: masking replaces it."""
 
 
-_ACTIONS: Final = {"keep": Action.KEEP, "drop": Action.DROP}
-
-
 def policy(plan: Plan) -> list[tuple[Path, Action, FieldTransform | None]]:
     """Return all paths that the plan gives an action to, with the transform if they have one.
 
@@ -190,6 +198,7 @@ def policy(plan: Plan) -> list[tuple[Path, Action, FieldTransform | None]]:
     """
     rules: list[tuple[Path, Action, FieldTransform | None]] = [(path, Action.MASKED, None) for _, path in plan.written]
     for key, paths in plan.fields.lists.items():
-        rules += [(path, _ACTIONS.get(key, Action.TRANSFORM), transform) for path, transform in paths.items()]
+        plain = Action.KEEP if key == "keep" else Action.DROP
+        rules += [(path, Action.TRANSFORM if rule else plain, rule) for path, rule in paths.items()]
     kept = (path.filter_fields() for path, action, _ in rules if action is not Action.DROP)
     return [*rules, *((field, Action.KEEP, None) for field in chain.from_iterable(kept))]

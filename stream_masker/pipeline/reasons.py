@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -63,16 +62,6 @@ class Rejected(NamedTuple):
 
     reason: str
     field: str | None = None
-
-
-def causes_text(causes: Counter[Rejected], most: int | None = None) -> str:
-    """``missing at a.b 12, not_json 1``: numbers of rejected records by reason and configured path, the most frequent
-    first, and what helps; ``most``: how many causes to name, None for all."""
-    help_of: dict[str, str] = {Reason.NOT_A_CODE: " (a code is a text: quote numbers, or read the column as text)"}
-    return ", ".join(
-        f"{reason}{f' at {path}' if path else ''} {count:,}{help_of.get(reason, '')}"
-        for (reason, path), count in causes.most_common(most)
-    )
 
 
 class RecordRejectedError(StreamMaskerError):

@@ -45,11 +45,10 @@ class RiskLimits:
 
 @dataclass(frozen=True, slots=True)
 class VersionRisk:
-    """The risk of a version; crossed: a sentence about every limit that is crossed; promise: ``Mechanism.promise``."""
+    """The risk of a version; crossed: a sentence about every limit that is crossed."""
 
     risk: Risk
     crossed: tuple[str, ...]
-    promise: float | None = None
 
 
 def assess_version(mechanism: Mechanism, statistics: Statistics, counts: Counts, limits: RiskLimits) -> VersionRisk:
@@ -59,7 +58,7 @@ def assess_version(mechanism: Mechanism, statistics: Statistics, counts: Counts,
     share of the rows that are left out, together.
     """
     risk, left_out = _bounded_risk(mechanism, statistics, counts)
-    return VersionRisk(risk, tuple(_crossed(risk, limits, left_out)), mechanism.promise)
+    return VersionRisk(risk, tuple(_crossed(risk, limits, left_out)))
 
 
 def _bounded_risk(mechanism: Mechanism, statistics: Statistics, counts: Counts) -> tuple[Risk, float]:
@@ -88,25 +87,6 @@ def guess_chances(mechanism: Mechanism, counts: Counts, risk: Risk) -> dict[str,
 def best_guess(risk: Risk) -> float:
     """Return the chance of the best guess of a code, that of the attribute which is guessed best."""
     return max(guess.vulnerability for guess in risk.strongest.values())
-
-
-MIN_VARIANCE, MIN_VARIANCE_SHARE = 0.001, 0.25
-"""The least sVar of an attribute, and the least one as a share of the baseline's. Noise of a tiny variance leaves
-values as they are, and a window that is full of one event would take the noise from all others."""
-
-
-def check_floor(statistics: Statistics, baseline: Statistics | None = None) -> None:
-    """Raise StatisticsError if the variance sVar of an attribute is too small, or has collapsed since the baseline."""
-    for name, variance in statistics.variance.items():
-        if variance < MIN_VARIANCE:
-            raise StatisticsError(
-                f"{name}: the window's variance is below {MIN_VARIANCE:g}: its noise would hide nothing"
-            )
-        if baseline is not None and variance < MIN_VARIANCE_SHARE * baseline.variance.get(name, 0.0):
-            raise StatisticsError(
-                f"{name}: the window's variance is below {MIN_VARIANCE_SHARE:.0%} of the baseline's, version "
-                f"{baseline.version}: the window may be full of one event"
-            )
 
 
 def _crossed(risk: Risk, limits: RiskLimits, left_out: float) -> Iterator[str]:

@@ -16,8 +16,9 @@ from stream_masker.core.statistics import compute_statistics
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.drift import Drift, Utility, drift_between, utility
 from stream_masker.core.statistics.summary import Statistics
+from stream_masker.errors import StatisticsError
 from stream_masker.pipeline.messages import MESSAGE_FORMAT, BlockRange, StatisticsMessage, StatisticsSource, Taxonomies
-from stream_masker.pipeline.risk import RiskLimits, VersionRisk, assess_version, best_guess, check_floor, guess_chances
+from stream_masker.pipeline.risk import RiskLimits, VersionRisk, assess_version, best_guess, guess_chances
 from stream_masker.pipeline.window import Window
 
 DataKind: TypeAlias = Literal["original", "masked"]
@@ -25,8 +26,26 @@ DataKind: TypeAlias = Literal["original", "masked"]
 KEPT_VERSIONS: Final = 1_000
 """The number of versions that stay on the topic besides the baseline."""
 
+MIN_VARIANCE, MIN_VARIANCE_SHARE = 0.001, 0.25
+"""The least sVar of an attribute, and the least one as a share of the baseline's. Noise of a tiny variance leaves
+values as they are, and a window that is full of one event would take the noise from all others."""
+
 COMPARISONS: Final = 3
 """The verdicts of a version: on its drift from the previous one and from the baseline, and on its masks."""
+
+
+def check_floor(statistics: Statistics, baseline: Statistics | None = None) -> None:
+    """Raise StatisticsError if the variance sVar of an attribute is too small, or has collapsed since the baseline."""
+    for name, variance in statistics.variance.items():
+        if variance < MIN_VARIANCE:
+            raise StatisticsError(
+                f"{name}: the window's variance is below {MIN_VARIANCE:g}: its noise would hide nothing"
+            )
+        if baseline is not None and variance < MIN_VARIANCE_SHARE * baseline.variance.get(name, 0.0):
+            raise StatisticsError(
+                f"{name}: the window's variance is below {MIN_VARIANCE_SHARE:.0%} of the baseline's, version "
+                f"{baseline.version}: the window may be full of one event"
+            )
 
 
 def shown(exact: Statistics, taxonomies: Taxonomies, least: int) -> Statistics:
@@ -174,13 +193,14 @@ class VersionPlanner:
         )
         if masked is None:
             return publish
+        expected = expected_masks(self._mechanism.with_statistics(original, total.original), total.original)
         kept = utility(
             original,
             masked,
             total.distortions,
             self.subject.alpha,
             self._mechanism.distances,
-            expected=self._expected(original, total.original),
+            expected=None if expected is None else self._masked(expected),
             counts=total.masked,
             comparisons=COMPARISONS,
         )
@@ -243,12 +263,6 @@ class VersionPlanner:
         if not all(column.rows for column in counts.values):
             return None
         return compute_statistics(counts, self._mechanism.attributes, self._mechanism.distances, version=self._next)
-
-    def _expected(self, original: Statistics, counts: Counts) -> Statistics | None:
-        """Return the statistics that the window's masks are expected to have; None if they are not known."""
-        mechanism = self._mechanism.with_statistics(original, counts)
-        masks = expected_masks(mechanism, counts)
-        return None if masks is None else self._masked(masks)
 
     @property
     def _next(self) -> int:

@@ -11,7 +11,7 @@ from stream_masker.pipeline.formats import RecordFormat
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.messages import StatisticsMessage
 from stream_masker.pipeline.plan import Plan
-from stream_masker.pipeline.risk import check_floor
+from stream_masker.pipeline.versions import check_floor
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.build import build_mechanism, build_plan
 from stream_masker.service.configuration.secret import masking_secret, read_secret

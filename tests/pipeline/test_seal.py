@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_masker.errors import StatisticsError
-from stream_masker.pipeline.seal import REFUSAL_CAUSES, SEAL_MAGIC, SealError, TopicSeal, key_id
+from stream_masker.pipeline.messages import REFUSAL_CAUSES, SEAL_MAGIC, SealError, TopicSeal, key_id
 
 OLD, NEW = b"the old secret, of 32 bytes or so", b"the new secret, of 32 bytes or so"
 SEAL = TopicSeal("calibration", [NEW, OLD])

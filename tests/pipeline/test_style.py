@@ -8,7 +8,8 @@ from typing import get_args
 import orjson
 import pytest
 
-from stream_masker.pipeline.style import Style, most_used, written_code
+from stream_masker.pipeline.plan import Style, written_code
+from stream_masker.service.init.proposal import most_used_style
 
 ICD9 = {
     "250": "038",
@@ -113,4 +114,4 @@ CODES = ["I10", "I11.0", "E11.9", "E11.65", "E03", "E11"]
     ],
 )
 def test_the_style_of_most_texts_is_found(request, bench_name, texts, style):
-    assert most_used(request.getfixturevalue(bench_name).plan.attributes[0].concepts, Counter(texts)) == style
+    assert most_used_style(request.getfixturevalue(bench_name).plan.attributes[0].concepts, Counter(texts)) == style

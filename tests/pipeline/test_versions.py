@@ -16,8 +16,8 @@ from stream_masker.core.statistics import compute_statistics
 from stream_masker.core.statistics.counts import Counts, count_batch, merge
 from stream_masker.core.statistics.drift import VERDICTS, drift_between, utility
 from stream_masker.errors import StatisticsError
-from stream_masker.pipeline import risk as risk_module
 from stream_masker.pipeline import versions
+from stream_masker.pipeline import versions as versions_module
 from stream_masker.pipeline.messages import BlockRange, decode_statistics, encode_statistics
 from stream_masker.pipeline.records import Block
 from stream_masker.pipeline.risk import RiskLimits
@@ -205,10 +205,10 @@ def test_an_earlier_version_is_used_if_the_latest_one_does_not_fit() -> None:
 def test_statistics_below_the_floor_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     checked = calibration(limits=RiskLimits())
     publish(checked, entry(3, NOON))
-    monkeypatch.setattr(risk_module, "MIN_VARIANCE_SHARE", 2.0)
+    monkeypatch.setattr(versions_module, "MIN_VARIANCE_SHARE", 2.0)
     with pytest.raises(StatisticsError, match="of the baseline's, version 1"):
         checked.on_window(window(entry(4, NOON)), NOW)
-    monkeypatch.setattr(risk_module, "MIN_VARIANCE", 0.9)
+    monkeypatch.setattr(versions_module, "MIN_VARIANCE", 0.9)
     with pytest.raises(StatisticsError, match=r"one: the window's variance is below 0\.9"):
         checked.on_window(window(entry(3, MORNING)), NOW)
 

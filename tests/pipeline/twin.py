@@ -146,7 +146,8 @@ class Twin:
 
     def leaf(self, value: Any, action: Action, transformed: list[Path]) -> Any:
         if action is Action.TRANSFORM and len(transformed) == 1:
-            return self.plan.fields.transformed[transformed[0]].of_value(value, self.pseudonyms)
+            (rule,) = (paths[transformed[0]] for paths in self.plan.fields.lists.values() if transformed[0] in paths)
+            return rule.of_value(value, self.pseudonyms)
         return value if action is Action.KEEP else DROPPED
 
 

@@ -10,8 +10,7 @@ from unittest.mock import MagicMock
 import pytest
 from calibration_bench import SECRET, CalibrationBench, block
 
-from stream_masker.pipeline.messages import block_key, encode_block, encode_statistics
-from stream_masker.pipeline.seal import REFUSAL_CAUSES, TopicSeal
+from stream_masker.pipeline.messages import REFUSAL_CAUSES, TopicSeal, block_key, encode_block, encode_statistics
 from stream_masker.pipeline.versions import StatisticsMessage
 from stream_masker.service.calibrator.bootstrap import CalibratorComponents, history_of
 from stream_masker.service.configuration.secret import secret_id

@@ -16,9 +16,9 @@ from support.channels import trained
 from support.small_configuration import write_small
 
 from stream_masker import SemanticTransport
+from stream_masker.pipeline.messages import TopicSeal
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.pipeline.risk import VersionRisk
-from stream_masker.pipeline.seal import TopicSeal
 from stream_masker.service.calibrator.bootstrap import CalibratorComponents, build_components
 from stream_masker.service.calibrator.metrics import set_risk_metrics
 from stream_masker.service.configuration import Configuration, load_configuration
@@ -109,7 +109,7 @@ def assess_transport(components: CalibratorComponents, metrics: Metrics) -> None
     made = SemanticTransport(components.subject.mechanism.taxonomies, alpha=0.3, certainty=1.0, least=1, seed=bytes(16))
     codes = [CONCEPTS[1 + k % (len(CONCEPTS) - 1)] for k in range(RECORDS)]
     transport = trained(made, [dict.fromkeys(ATTRIBUTES, code) for code in codes])
-    set_risk_metrics(metrics, VersionRisk(transport.risk(), (), transport.promise))
+    set_risk_metrics(metrics, VersionRisk(transport.risk(), ()))
 
 
 def publish_versions(bench: CalibrationBench) -> None:

@@ -21,8 +21,14 @@ from stream_masker.core.statistics.counts import Counts, merge
 from stream_masker.errors import ServiceError, StatisticsError
 from stream_masker.pipeline.formats import FormatUnavailableError
 from stream_masker.pipeline.masker import RecordMasker
-from stream_masker.pipeline.messages import BlockRange, StatisticsMessage, decode_statistics, encode_statistics
-from stream_masker.pipeline.seal import SealError, TopicSeal
+from stream_masker.pipeline.messages import (
+    BlockRange,
+    SealError,
+    StatisticsMessage,
+    TopicSeal,
+    decode_statistics,
+    encode_statistics,
+)
 from stream_masker.pipeline.versions import History, Publish, Subject, VersionPlanner
 from stream_masker.pipeline.window import CalibrationSettings
 from stream_masker.service.configuration import Configuration
@@ -170,11 +176,6 @@ def build_components(configuration: Configuration) -> CalibratorComponents:
     )
 
 
-def now_milliseconds() -> int:
-    """Return the time in milliseconds since the epoch."""
-    return time.time_ns() // 1_000_000
-
-
 def publish_snapshot(configuration: Configuration, snapshot: StatisticsMessage, *, baseline: bool = False) -> int:
     """Publish the statistics of a snapshot as the next version; return its number.
 
@@ -191,7 +192,7 @@ def publish_snapshot(configuration: Configuration, snapshot: StatisticsMessage, 
             planner = VersionPlanner(components.subject, read_history(consumer, components, lambda: False))
     except KafkaException as error:
         raise ServiceError(f"{configuration.topics.statistics} cannot be read: {describe(error)}") from error
-    publish = planner.on_snapshot(snapshot, now_milliseconds(), baseline=baseline)
+    publish = planner.on_snapshot(snapshot, time.time_ns() // 1_000_000, baseline=baseline)
     components.publisher.publish(publish)
     return publish.message.version
 

@@ -10,15 +10,13 @@ from contextlib import closing
 from functools import partial
 
 from stream_masker.errors import StatisticsError
-from stream_masker.pipeline.messages import decode_block
+from stream_masker.pipeline.messages import SealError, decode_block
 from stream_masker.pipeline.risk import VersionRisk
-from stream_masker.pipeline.seal import SealError
 from stream_masker.pipeline.versions import History, Publish, VersionPlanner
 from stream_masker.pipeline.window import Window, WindowLog
 from stream_masker.service.calibrator.bootstrap import (
     CalibratorComponents,
     Sample,
-    now_milliseconds,
     read_history,
     resume_from,
 )
@@ -179,7 +177,7 @@ class Calibration:
         """Compute and publish a version; then pause, so that computing takes at most its share of a core."""
         start = time.process_time()
         try:
-            publish = plan(now_milliseconds())
+            publish = plan(time.time_ns() // 1_000_000)
         except Exception as error:  # noqa: BLE001 - the next window may do without the block that causes it
             log.warning("failed to compute statistics from %s: %s", what, describe(error))
             self._metrics.add("statistics_withheld_total")
@@ -221,7 +219,7 @@ class Calibration:
     def _publish_secret(self) -> None:
         """Publish the latest statistics again, with the id of the secret that workers must have."""
         assert self.history.latest is not None, "there is a version if its secret differs"
-        publish = self._planner.on_snapshot(self.history.latest, now_milliseconds())
+        publish = self._planner.on_snapshot(self.history.latest, time.time_ns() // 1_000_000)
         self._send(publish)
         log.info("workers must have the secret with the id %s from now on", publish.message.secret_id)
 
@@ -260,7 +258,7 @@ class Calibration:
         is_shown = after is not None and all([*before.mean.values(), *after.mean.values()])
         return three_sentences(
             version.risk,
-            promise=version.promise,
+            promise=self._components.subject.mechanism.promise,
             unchanged=publish.unchanged,
             unchanged_records=publish.unchanged_records,
             before=before if is_shown else None,

@@ -8,9 +8,8 @@ from typing import Final
 
 from stream_masker.core.statistics.drift import VERDICTS, Drift, Utility
 from stream_masker.core.statistics.summary import Statistics
-from stream_masker.pipeline.messages import Taxonomies
+from stream_masker.pipeline.messages import REFUSAL_CAUSES, Taxonomies
 from stream_masker.pipeline.risk import VersionRisk
-from stream_masker.pipeline.seal import REFUSAL_CAUSES
 from stream_masker.pipeline.versions import DataKind, Publish
 from stream_masker.service.observability.metrics import Metrics
 

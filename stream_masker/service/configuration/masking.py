@@ -25,7 +25,7 @@ from pydantic import (
 from stream_masker.core.distance import DISTANCES
 from stream_masker.core.mechanisms import MECHANISMS, Mechanism, SemanticNoise, SemanticTransport
 from stream_masker.core.mechanisms.parameters import own_first
-from stream_masker.pipeline.style import Style
+from stream_masker.pipeline.plan import Style
 from stream_masker.service.configuration.base import Alpha, FieldPath, NameText, NonEmptyText, PositiveInt, Section
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from stream_masker.core.validation import MIN_SEED_BYTES, checked_seed
 from stream_masker.errors import ConfigurationError
-from stream_masker.pipeline.seal import TopicSeal, key_id
+from stream_masker.pipeline.messages import TopicSeal, key_id
 from stream_masker.service.configuration.model import Configuration
 from stream_masker.service.configuration.service import SecretSource
 

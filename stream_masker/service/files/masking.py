@@ -26,7 +26,7 @@ from stream_masker.pipeline.formats import record_form
 from stream_masker.pipeline.messages import StatisticsMessage, decode_statistics, encode_rejection
 from stream_masker.pipeline.paths import JsonValue, selected
 from stream_masker.pipeline.plan import AttributePlan
-from stream_masker.pipeline.reasons import RecordRejectedError, Rejected, causes_text
+from stream_masker.pipeline.reasons import Reason, RecordRejectedError, Rejected
 from stream_masker.pipeline.records import Inputs, Result, Tally
 from stream_masker.pipeline.risk import assess_version, guess_chances
 from stream_masker.service.configuration import Configuration
@@ -114,6 +114,16 @@ class FileTotals:
                 f"{causes_text(self.rejected, most=3)}. Check these paths in the configuration, or raise "
                 f"limits.rejected_share ({limit:g})"
             )
+
+
+def causes_text(causes: Counter[Rejected], most: int | None = None) -> str:
+    """``missing at a.b 12, not_json 1``: numbers of rejected records by reason and configured path, the most frequent
+    first, and what helps; ``most``: how many causes to name, None for all."""
+    help_of: dict[str, str] = {Reason.NOT_A_CODE: " (a code is a text: quote numbers, or read the column as text)"}
+    return ", ".join(
+        f"{reason}{f' at {path}' if path else ''} {count:,}{help_of.get(reason, '')}"
+        for (reason, path), count in causes.most_common(most)
+    )
 
 
 class Assessment(NamedTuple):

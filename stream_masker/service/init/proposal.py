@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from copy import deepcopy
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import orjson
 import yaml
@@ -14,8 +14,8 @@ from stream_masker.core.ontology import ConceptMap, Ontology
 from stream_masker.errors import ConfigurationError, ServiceError, StatisticsError
 from stream_masker.pipeline.fhir import PATIENT_KEY
 from stream_masker.pipeline.paths import alternatives
+from stream_masker.pipeline.plan import Style, written_code
 from stream_masker.pipeline.reasons import Reason, Rejected
-from stream_masker.pipeline.style import most_used
 from stream_masker.service.configuration import parse_configuration
 from stream_masker.service.configuration.paths import POSITION
 from stream_masker.service.files import FileEvent
@@ -108,10 +108,20 @@ def _attributes(codes: Iterable[Coding], *, is_fhir: bool) -> tuple[dict[str, di
             attributes[names[ontology]]["path"] += f" | {path}"
             continue
         name = names[ontology] = _attribute_name(code.field, attributes)
-        policies = {} if (style := most_used(code.concepts, code.field.values)) == "id" else {"style": style}
+        policies = {} if (style := most_used_style(code.concepts, code.field.values)) == "id" else {"style": style}
         attributes[name] = {"path": path, "ontology": ontology, **policies, **({"missing": "keep"} if is_fhir else {})}
         reasons[name] = code.why
     return attributes, reasons
+
+
+def most_used_style(concepts: ConceptMap, texts: Mapping[str, int]) -> Style:
+    """Return the style in which most codes are written, of several the first one; texts: how often each occurs."""
+    found = {text: position for text in texts if (position := concepts.find(text).position) >= 0}
+    fitting: dict[Style, int] = {}
+    for style in get_args(Style):
+        written = {text: written_code(concepts, style, position) for text, position in found.items()}
+        fitting[style] = sum(texts[text] for text in found if text.strip().casefold() == written[text].casefold())
+    return max(fitting, key=fitting.__getitem__)
 
 
 def _attribute_name(field: SampledField, taken: Collection[str]) -> str:

@@ -10,7 +10,7 @@ from contextlib import closing, suppress
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from stream_masker.errors import ServiceError
-from stream_masker.pipeline.seal import SealError, TopicSeal
+from stream_masker.pipeline.messages import SealError, TopicSeal
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.secret import topic_seal
 from stream_masker.service.kafka.clients import (

@@ -9,8 +9,7 @@ from collections.abc import Callable
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPartition
 
 from stream_masker.errors import StatisticsError
-from stream_masker.pipeline.messages import StatisticsMessage, decode_statistics
-from stream_masker.pipeline.seal import SealError, TopicSeal
+from stream_masker.pipeline.messages import SealError, StatisticsMessage, TopicSeal, decode_statistics
 from stream_masker.service.kafka.reader import READ_MESSAGES, SINGLE_PARTITION, Versions, is_partition_end
 from stream_masker.service.masking import Masking
 from stream_masker.service.observability.logs import describe

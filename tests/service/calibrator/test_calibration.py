@@ -15,8 +15,7 @@ from support.documents import mutated
 
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.errors import ServiceError
-from stream_masker.pipeline.messages import encode_block
-from stream_masker.pipeline.seal import TopicSeal
+from stream_masker.pipeline.messages import TopicSeal, encode_block
 from stream_masker.service.calibrator import calibration
 
 NewBench = Callable[..., CalibrationBench]

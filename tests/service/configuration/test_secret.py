@@ -7,7 +7,7 @@ import os
 import pytest
 
 from stream_masker.errors import ConfigurationError
-from stream_masker.pipeline.seal import SealError, TopicSeal
+from stream_masker.pipeline.messages import SealError, TopicSeal
 from stream_masker.service.configuration import parse_configuration
 from stream_masker.service.configuration.secret import read_secret, topic_seal
 

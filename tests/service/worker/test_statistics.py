@@ -12,8 +12,7 @@ from confluent_kafka import OFFSET_BEGINNING, KafkaError
 from consumer import FakeMessage
 from prometheus_client import CollectorRegistry
 
-from stream_masker.pipeline.messages import StatisticsMessage, encode_statistics
-from stream_masker.pipeline.seal import TopicSeal
+from stream_masker.pipeline.messages import StatisticsMessage, TopicSeal, encode_statistics
 from stream_masker.service.calibrator.bootstrap import CalibratorComponents
 from stream_masker.service.configuration.secret import secret_id
 from stream_masker.service.kafka.reader import Versions

@@ -228,8 +228,8 @@ STRIDE = 32
 LONG, MORE_DRAWS = 4_096, 64
 """The classes of a level from which on it has more draws before it is visited, and their number."""
 
-NO_LEVEL = 1 << 30
-"""A level beyond all others."""
+FEW = 64
+"""The most admissible classes that are visited one by one, instead of those around a value in their order."""
 
 
 class Orders(NamedTuple):
@@ -279,19 +279,15 @@ class Rule(NamedTuple):
 
 
 class View(NamedTuple):
-    """The classes around one value, with the levels that meet the condition of its sign.
+    """A value and its reference, with the levels from the reference that meet the condition of its sign.
 
-    * ``row``: (c,) their levels from the value. ``beside``: (c,) from its reference.
-    * ``order``, ``starts``, ``sums``: its rows of ``Orders``.
-    * ``low``, ``high``: a class is admissible at the levels ``low`` … ``high - 1`` from the reference.
+    * ``i``, ``r``: the value and its reference among the concepts of ``Orders``.
+    * ``low``, ``high``: a class is admissible at the levels ``low`` … ``high - 1``.
     * ``first``, ``end``: it is preferred at the levels ``first`` … ``end - 1``.
     """
 
-    row: IndexArray
-    beside: IndexArray
-    order: IndexArray
-    starts: Int32Array
-    sums: Int64Array
+    i: int
+    r: int
     low: int
     high: int
     first: int
@@ -299,55 +295,78 @@ class View(NamedTuple):
 
 
 @kernel
-def nearest_level(view: View, place: int, step: int) -> int:
-    """Return the level of the nearest admissible class from a place of the order on, or -1.
+def fill_orders(orders: Orders, weights: Int64Array, some: Int64Array, wanted: Int32Array) -> None:
+    """Fill the orders of ``wanted`` concepts by counting sorts. Neighbours mostly share a level, so that counts and
+    places are kept until it changes.
 
-    ``step``: 1 for the places from this one on, −1 for those before it whose level is above 0.
+    ``some``: (n,) the candidate classes by their first candidates. ``weights``: (c,) those of all classes.
     """
-    at, end = (place, int64(view.order.size)) if step > 0 else (place - 1, int64(view.starts[1]) - 1)
-    while at != end:
-        if view.low <= int64(view.beside[view.order[at]]) < view.high:
-            return int64(view.row[view.order[at]])
-        at += step
-    return int64(-1)
+    for i in wanted:
+        row, order, starts, sums = orders.rows[i], orders.order[i], orders.starts[i], orders.sums[i]
+        level, since, total = int64(0), 0, int64(0)
+        starts[:] = 0
+        for p in range(some.size):
+            if int64(row[some[p]]) != level:
+                starts[level + 1] += p - since
+                level, since = int64(row[some[p]]), p
+        starts[level + 1] += some.size - since
+        starts[:] = np.cumsum(starts)
+        places = starts.copy()
+        place = places[level]
+        for j in some:
+            if int64(row[j]) != level:
+                places[level] = place
+                level = int64(row[j])
+                place = places[level]
+            order[place] = j
+            place += 1
+        for q in range(sums.size):
+            sums[q] = total
+            for j in order[q * STRIDE : (q + 1) * STRIDE]:
+                total += weights[j]
 
 
 @kernel
-def draw_candidate(view: View, classes: ClassMembers, level: int, tie: np.uint64) -> int:
+def draw_candidate(orders: Orders, classes: ClassMembers, view: View, level: int, tie: np.uint64) -> int:
     """Draw an admissible candidate of a level by weight, from the preferred ones if there are any.
 
     The first draws are from the whole level, one or, in a long level, ``MORE_DRAWS``. Only if they give no preferred
     one, the level is visited class by class.
     """
-    weights, order, start, end = classes.weights, view.order, int64(view.starts[level]), int64(view.starts[level + 1])
-    before, after = int64(view.sums[start // STRIDE]), int64(view.sums[end // STRIDE])
-    for p in range(start // STRIDE * STRIDE, start):
-        before += weights[order[p]]
-    for p in range(end // STRIDE * STRIDE, end):
-        after += weights[order[p]]
+    weights, beside, order = classes.weights, orders.rows[view.r], orders.order[view.i]
+    start, end = int64(orders.starts[view.i, level]), int64(orders.starts[view.i, level + 1])
+    is_long, before, total, sums = end - start > 2 * STRIDE, int64(0), int64(0), orders.sums[view.i]
+    for p in range(end // STRIDE * STRIDE if is_long else start, end):
+        total += weights[order[p]]
+    if is_long:
+        before = sums[start // STRIDE]
+        for p in range(start // STRIDE * STRIDE, start):
+            before += weights[order[p]]
+        total += sums[end // STRIDE] - before
     j, rest, is_drawn, draws = int64(0), int64(0), False, 1 if end - start < LONG else MORE_DRAWS
     while draws > 0 and not is_drawn:
-        rest = before + int64(uniform(tie) * (after - before))
-        low = int64(np.searchsorted(view.sums, rest, side="right")) - 1
-        rest, place = rest - view.sums[low], low * STRIDE
+        rest, place = int64(uniform(tie) * total), start
+        if is_long:
+            low = int64(np.searchsorted(sums, before + rest, side="right")) - 1
+            rest, place = before + rest - sums[low], low * STRIDE
         while rest >= weights[order[place]]:
             rest -= weights[order[place]]
             place += 1
         j = int64(order[place])
-        is_drawn = view.first <= int64(view.beside[j]) < view.end
+        is_drawn = view.first <= int64(beside[j]) < view.end
         draws, tie = draws - 1, mixed_word(tie)
     if not is_drawn:
         preferred, admissible = int64(0), int64(0)
         for p in range(start, end):
             j = int64(order[p])
-            other = int64(view.beside[j])
+            other = int64(beside[j])
             preferred += weights[j] if view.first <= other < view.end else int64(0)
             admissible += weights[j] if view.low <= other < view.high else int64(0)
         low, high = (view.first, view.end) if preferred > 0 else (view.low, view.high)
         rest = int64(uniform(tie) * (preferred if preferred > 0 else admissible))
         for p in range(start, end):
             j = int64(order[p])
-            if low <= int64(view.beside[j]) < high:
+            if low <= int64(beside[j]) < high:
                 if rest < weights[j]:
                     break
                 rest -= weights[j]
@@ -374,27 +393,38 @@ def replace_values(
     """
     masks, distances, flags = codes.copy(), np.zeros(codes.size), np.zeros(codes.size, np.uint8)
     orders, classes, levels, class_of, is_candidate, calibrated, weak = rule
+    rows, order, starts = orders.rows, orders.order, orders.starts
     for k in range(codes.size):
         if codes[k] < 0 or noise[k] == 0.0:
             continue
-        i, r, farther, nearer = int64(indices[k]), int64(references[k]), noise[k] > 0.0, noise[k] < 0.0
-        if r < 0 or r == i:
-            r, farther, nearer = i, False, False
-        row, beside, target = orders.rows[i], orders.rows[r], abs(noise[k])
-        own = int64(own_levels[k]) if own_levels[k] >= 0 else int64(beside[class_of[codes[k]]])
-        first, end = own + 1 if farther else int64(0), own if nearer else int64(NO_LEVEL)
-        low, high = first - int64(weak and farther), end + int64(weak and nearer)
-        view = View(row, beside, orders.order[i], orders.starts[i], orders.sums[i], low, high, first, end)
-        split, above, below = int64(view.starts[np.searchsorted(levels, target)]), int64(-1), int64(-1)
-        if low <= int64(beside[orders.order[r, -1]]):
-            above = nearest_level(view, split, 1)
-            if calibrated or above < 0:
-                below = nearest_level(view, split, -1)
-        if above < 0 and below < 0:
-            free = int64(NO_LEVEL)
-            view = View(row, beside, view.order, view.starts, view.sums, int64(0), free, int64(0), free)
-            above, below = nearest_level(view, split, 1), nearest_level(view, split, -1)
-            flags[k] = SIGN_DROPPED if above >= 0 or below >= 0 else 0
+        i, r, target = int64(indices[k]), int64(references[k]), abs(noise[k])
+        own = int64(own_levels[k]) if own_levels[k] >= 0 else int64(rows[r, class_of[codes[k]]])
+        r, farther, nearer = (i, False, False) if r < 0 or own == 0 else (r, noise[k] > 0.0, noise[k] < 0.0)
+        first, end = own + 1 if farther else int64(0), own if nearer else int64(levels.size)
+        low, high, above, below = first - int64(weak and farther), end + int64(weak and nearer), int64(-1), int64(-1)
+        split = int64(np.searchsorted(levels, target))
+        for is_free in (False, True):
+            if is_free:
+                low, high, first, end = int64(0), int64(levels.size), int64(0), int64(levels.size)
+            if starts[r, high] - starts[r, low] > FEW:
+                place = int64(starts[i, split])
+                while place < order.shape[1] and not low <= int64(rows[r, order[i, place]]) < high:
+                    place += 1
+                above = int64(rows[i, order[i, place]]) if place < order.shape[1] else above
+                place = int64(starts[i, split]) - 1
+                while place >= starts[i, 1] and not low <= int64(rows[r, order[i, place]]) < high:
+                    place -= 1
+                below = int64(rows[i, order[i, place]]) if place >= starts[i, 1] else below
+            else:
+                for place in range(starts[r, low], starts[r, high]):
+                    level = int64(rows[i, order[r, place]])
+                    if level >= split:
+                        above = level if above < 0 else min(above, level)
+                    elif level > 0:
+                        below = max(below, level)
+            if above >= 0 or below >= 0:
+                flags[k] = SIGN_DROPPED if is_free else 0
+                break
         level = max(above, below)
         if above < 0:
             flags[k] |= TRUNCATED
@@ -402,7 +432,8 @@ def replace_values(
             lo, hi = levels[below] if below >= 0 else 0.0, levels[above]
             level = above if uniform(rounding[k]) < (target * target - lo * lo) / (hi * hi - lo * lo) else below
         if level > 0:
-            distances[k], masks[k] = levels[level], draw_candidate(view, classes, level, ties[k])
+            view = View(i, r, low, high, first, end)
+            distances[k], masks[k] = levels[level], draw_candidate(orders, classes, view, level, ties[k])
     values, truncated, unsigned, unchanged, squared_distance, squared_noise = 0, 0, 0, 0, 0.0, 0.0
     for k in range(codes.size):
         if codes[k] >= 0:

@@ -31,9 +31,9 @@ import numpy as np
 
 from stream_masker.core.arrays import Float64Array, Int32Array, Int64Array, UInt8Array, UInt64Array
 from stream_masker.core.batch import Distortion
-from stream_masker.core.kernels import STRIDE, ClassMembers, Orders, Rule, replace_values
+from stream_masker.core.kernels import STRIDE, ClassMembers, Orders, Rule, fill_orders, replace_values
 from stream_masker.core.ontology import Taxonomy
-from stream_masker.core.table import CELLS_AT_ONCE, DistanceTable
+from stream_masker.core.table import DistanceTable
 
 NO_REFERENCE = -1
 
@@ -155,18 +155,5 @@ class Replacer:
     def _make_orders(self, indices: Int32Array) -> None:
         """Put the candidates around some concepts in order; equally near ones by their first member."""
         wanted = np.unique(indices[~self._made[indices]])
-        if not wanted.size:
-            return
-        weights, orders, levels = self.classes.weights[self._some], self._rule.orders, self.table.levels.size
-        some, whole = self._some.astype(orders.order.dtype), self._some.size // STRIDE * STRIDE
-        step = max(1, CELLS_AT_ONCE // max(1, some.size))
-        for part in (wanted[start : start + step] for start in range(0, wanted.size, step)):
-            near = self.table.all_rows[part].take(self._some, axis=1)
-            place = np.argsort(near, axis=1, kind="stable")
-            orders.order[part] = some[place]
-            numbered = near + levels * np.arange(part.size)[:, None]
-            counts = np.bincount(numbered.reshape(-1), minlength=part.size * levels).reshape(-1, levels)
-            strides = weights.take(place[:, :whole]).reshape(part.size, -1, STRIDE).sum(axis=2)
-            orders.starts[part] = np.cumsum(np.insert(counts, 0, 0, axis=1), axis=1)
-            orders.sums[part] = np.cumsum(np.insert(strides, 0, 0, axis=1), axis=1)
+        fill_orders(self._rule.orders, self.classes.weights, self._some, wanted)
         self._made[wanted] = True

@@ -25,6 +25,7 @@ from stream_masker.core.arrays import (
     Levels,
     frozen_array,
     offsets_from_lengths,
+    ranges,
 )
 from stream_masker.core.distance import Columns, Distance
 from stream_masker.core.kernels import mixed_word
@@ -52,11 +53,11 @@ class DistanceTable:
     * ``levels``: (L,) float64, the distinct distances of the taxonomy, ascending; the first is 0. All tables of one
       distance have the same.
     * ``rows``: (k, c) uint8 or uint16, the level of the distance between an anchor and every concept of a class.
-    * ``all_rows``: (k + room, c), the same rows, and below them those of ``room`` other concepts at most. The members
+    * ``all_rows``: (k + room, c), the same rows, and below them ``room`` rows of other concepts at most. The members
       of a class may have different distances to such a concept, if some of them lie below an ancestor of it that no
       anchor has. The row has that of the first member, and 0 for the concept's own class. A class of one member, such
-      as that of an anchor, has only one. The first classes are those of the anchors and their ancestors; rows of other
-      concepts may be filled for these alone (``slots``).
+      as that of an anchor, has only one. The first classes are those of the anchors and their ancestors. Rows of other
+      concepts may be filled for these alone, and are then shared by the members of a class (``slots``).
     * ``generation``: how often the rows of other concepts have been dropped, because there was no room.
     * ``class_of``: (m,) int32, the class of each concept (``classes``).
     * ``members``, ``starts``: (m,) int32 and (c + 1,) int64; the concepts of class j, ascending, are
@@ -78,12 +79,12 @@ class DistanceTable:
         self.starts: Int64Array = frozen_array(offsets_from_lengths(np.bincount(class_of)))
         self._index = np.append(np.full(class_of.size, UNSEEN, np.int32), np.int32(-1))
         self._index[anchors] = np.arange(anchors.size)
-        self._others, self._filled = np.empty(0, np.int32), ancestors
+        self._used, self._filled = anchors.size, ancestors
 
     def _drop_others(self) -> None:
         """Drop the rows of concepts that are no anchors."""
-        self._index[self._others] = UNSEEN
-        self._others, self.generation = np.empty(0, np.int32), self.generation + 1
+        self._index[self._index >= self.anchors.size] = UNSEEN
+        self._used, self.generation = self.anchors.size, self.generation + 1
 
     @cached_property
     def _columns(self) -> Columns:
@@ -127,25 +128,35 @@ class DistanceTable:
         those of a call beside earlier ones, the earlier ones are dropped.
 
         ``whole``: whether these rows are needed for all classes, or only for those of anchors and their ancestors,
-        which takes less time.
+        which takes less time: the members of a class are at the same distances from these, and have one row.
         """
-        slots = self._index[positions]
-        if whole and self._filled < self.rows.shape[1] and ((slots >= self.anchors.size) | (slots == UNSEEN)).any():
+        slots, classes = self._index[positions], self.rows.shape[1]
+        if whole and self._filled < classes and ((slots >= self.anchors.size) | (slots == UNSEEN)).any():
             self._drop_others()
             self.__dict__.pop("_columns", None)
-            self._filled = self.rows.shape[1]
+            self._filled = classes
             slots = self._index[positions]
         if slots.min(initial=0) > UNSEEN:
             return slots
-        missing = np.unique(positions[slots == UNSEEN])
-        if self._others.size + missing.size > self.room:
+        missing = self._missing(positions)
+        if self._used + missing.size > len(self.all_rows):
             self._drop_others()
-            missing = np.unique(positions[self._index[positions] == UNSEEN])
-        added = np.arange(missing.size) + (self.anchors.size + self._others.size)
+            missing = self._missing(positions)
+        added, own = np.arange(missing.size) + self._used, self.class_of[missing]
         self.distance.fill_rows(self._space, added, missing, self._columns)
-        self._space[added, self.class_of[missing]] = 0
-        self._others, self._index[missing] = np.append(self._others, missing), added
+        self._space[added, own] = 0
+        self._used += missing.size
+        if self._filled < classes:
+            sizes = self.starts[own + 1] - self.starts[own]
+            missing, added = self.members[ranges(self.starts[own], sizes)], np.repeat(added, sizes)
+        self._index[missing] = added
         return self._index[positions]
+
+    def _missing(self, positions: Int32Array) -> Int32Array:
+        """Return the concepts without a row among some positions, once each; the first member stands for its class if
+        the members share a row."""
+        missing = positions[self._index[positions] == UNSEEN]
+        return np.unique(missing if self._filled == self.rows.shape[1] else self.members[self.starts[self.class_of[missing]]])
 
     def totals(self, counts: NDArray[np.number]) -> Float64Array:
         """Return (c,) float64: Σ counts · distance over the anchors for each class. ``counts``: (k,)."""

@@ -32,7 +32,7 @@ from stream_masker.core.batch import Batch, Column
 from stream_masker.core.kernels import mixed_word
 from stream_masker.core.validation import checked_seed
 
-MAX_KNOWN: Final = 1 << 16
+MAX_KNOWN: Final = 1 << 15
 """The number of digests from which a secret forgets those that it remembers."""
 
 
@@ -177,7 +177,7 @@ def draw_words(keys: Keys, batch: Batch, layout: WordLayout = VALUES, *, distinc
     columns, sizes = batch.columns, [column.codes.size for column in batch.columns]
     if not columns:
         return []
-    digests = np.concatenate([keys.digests[c.owners] if c.is_array else keys.digests for c in columns])
+    digests = np.concatenate([keys.digests.take(c.owners, axis=0) if c.is_array else keys.digests for c in columns])
     values = np.concatenate([column.codes for column in columns]).astype(np.uint32).astype(np.uint64)
     if distinct or keys.numbers_elements:
         indices = [_indices(column, distinct) for column in columns]

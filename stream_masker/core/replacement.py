@@ -145,8 +145,8 @@ class Replacer:
         indices, of = both[: codes.size], both[codes.size :]
         self._make_orders(both)
         own = np.full(codes.size, -1, np.int32)
-        if both.max(initial=0) >= table.anchors.size:
-            unseen = np.minimum(indices, of) >= table.anchors.size
+        unseen = np.minimum(indices, of) >= table.anchors.size
+        if unseen.any():
             own[unseen] = np.searchsorted(table.levels, table.distance.pairs(codes[unseen], references[unseen]))
         drawn = codes.copy(), noise.copy(), rounding.copy(), ties.copy()  # contiguous and writable, as compiled for
         masks, distances, flags, sums = replace_values(self._rule, indices, of, own, *drawn)
@@ -155,5 +155,6 @@ class Replacer:
     def _make_orders(self, indices: Int32Array) -> None:
         """Put the candidates around some concepts in order; equally near ones by their first member."""
         wanted = np.unique(indices[~self._made[indices]])
-        fill_orders(self._rule.orders, self.classes.weights, self._some, wanted)
-        self._made[wanted] = True
+        if wanted.size:
+            fill_orders(self._rule.orders, self.classes.weights, self._some, wanted)
+            self._made[wanted] = True

@@ -138,25 +138,21 @@ class DistanceTable:
             slots = self._index[positions]
         if slots.min(initial=0) > UNSEEN:
             return slots
-        missing = self._missing(positions)
+        missing, are_shared = np.unique(positions[slots == UNSEEN]), self._filled < classes
+        if are_shared:
+            missing = np.unique(self.members[self.starts[self.class_of[missing]]])
         if self._used + missing.size > len(self.all_rows):
             self._drop_others()
-            missing = self._missing(positions)
+            return self.slots(positions, whole=whole)
         added, own = np.arange(missing.size) + self._used, self.class_of[missing]
         self.distance.fill_rows(self._space, added, missing, self._columns)
         self._space[added, own] = 0
         self._used += missing.size
-        if self._filled < classes:
+        if are_shared:
             sizes = self.starts[own + 1] - self.starts[own]
             missing, added = self.members[ranges(self.starts[own], sizes)], np.repeat(added, sizes)
         self._index[missing] = added
         return self._index[positions]
-
-    def _missing(self, positions: Int32Array) -> Int32Array:
-        """Return the concepts without a row among some positions, once each; the first member stands for its class if
-        the members share a row."""
-        missing = positions[self._index[positions] == UNSEEN]
-        return np.unique(missing if self._filled == self.rows.shape[1] else self.members[self.starts[self.class_of[missing]]])
 
     def totals(self, counts: NDArray[np.number]) -> Float64Array:
         """Return (c,) float64: Σ counts · distance over the anchors for each class. ``counts``: (k,)."""

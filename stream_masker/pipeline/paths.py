@@ -19,16 +19,37 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Final, TypeAlias
+from operator import attrgetter
+from typing import Any, ClassVar, Final, TypeAlias
 
 import orjson
+from msgspec import UNSET, Struct
 
 from stream_masker.errors import ConfigurationError
 
 JsonValue: TypeAlias = Any
 """A decoded JSON value."""
-Document: TypeAlias = dict[str, Any]
-"""A record as dicts and lists."""
+
+
+class Members(Struct, gc=False, eq=False):
+    """The members of an object that a plan reads (``structs``); ``UNSET`` for one that the object does not have.
+
+    fields: the field of each name.
+    """
+
+    fields: ClassVar[dict[str, str]]
+
+    def __delitem__(self, field: str) -> None:
+        setattr(self, field, UNSET)
+
+    def get(self, name: str) -> JsonValue:
+        """Return the member with a name; None for none."""
+        value = getattr(self, self.fields[name]) if name in self.fields else UNSET
+        return None if value is UNSET else value
+
+
+Document: TypeAlias = Any
+"""A record as objects and lists: a dict, or ``Members`` of what a plan reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +164,12 @@ def first_values(documents: Sequence[Document], path: Path) -> Sequence[JsonValu
 def members(values: Sequence[JsonValue], names: Iterable[str]) -> Sequence[JsonValue]:
     """Return the value at nested names in each value; None for none."""
     for name in names:
-        values = [value.get(name) if type(value) is dict else None for value in values]
+        kind: Any = type(values[0]) if values else None
+        if {*map(type, values)} == {kind} and issubclass(kind, Members) and name in kind.fields:
+            values = list(map(attrgetter(kind.fields[name]), values))
+            values = [None if value is UNSET else value for value in values] if UNSET in values else values
+        else:
+            values = [value.get(name) if isinstance(value, dict | Members) else None for value in values]
     return values
 
 

@@ -85,6 +85,13 @@ def key_text(value: JsonValue) -> bytes:
     return text_of(value) if type(value) in (int, float, UUID) else b""
 
 
+def key_texts(values: Sequence[JsonValue]) -> list[bytes]:
+    """Return the texts of keys."""
+    if {*map(type, values)} == {str} and not any(map(str.isspace, values)):
+        return list(map(str.encode, values))
+    return list(map(key_text, values))
+
+
 DROPPED: Final = object()
 """The result for a value that is dropped."""
 
@@ -129,7 +136,7 @@ class Pseudonym(FieldTransform):
     ) -> list[JsonValue]:
         if {*map(type, values)} != {str}:
             return [self.of_value(value, pseudonyms) for value in values]
-        return [digits[: self.digits] for digits in pseudonyms.of_texts([value.encode() for value in values])]
+        return [digits[: self.digits] for digits in pseudonyms.of_texts(list(map(str.encode, values)))]
 
     def transform(self, value: JsonValue, pseudonyms: Pseudonyms, key: bytes | None) -> Any:
         if isinstance(value, dict | list):

@@ -12,16 +12,27 @@ dropped element is removed from its list; if a path counts elements (``[0]``), n
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, compress, repeat
-from operator import itemgetter
+from operator import attrgetter, itemgetter, setitem
 from typing import Any, NamedTuple
 
 import numpy as np
+from msgspec import UNSET
 
 from stream_masker.core.arrays import Int64Array, ranges
-from stream_masker.pipeline.paths import Document, EachStep, FilterStep, IndexStep, NameStep, Path, Step, members
+from stream_masker.pipeline.paths import (
+    Document,
+    EachStep,
+    FilterStep,
+    IndexStep,
+    Members,
+    NameStep,
+    Path,
+    Step,
+    members,
+)
 from stream_masker.pipeline.plan import Action, Plan, policy
 from stream_masker.pipeline.reasons import Reason, Rejected
 from stream_masker.pipeline.records import Tally
@@ -31,23 +42,14 @@ from stream_masker.pipeline.transforms import DROPPED, FieldTransform, Pseudonym
 class Slots(NamedTuple):
     """n values in documents, ``containers[i][keys[i]]``.
 
-    keys: names in objects, or positions in lists; places: (1 + l, n) int64, the numbers of their documents, then their
-    positions in each of l lists around them, from the outside in.
+    keys: names in dicts, fields of ``Members``, or positions in lists; places: (1 + l, n) int64, the numbers of their
+    documents, then their positions in each of l lists around them, from the outside in.
     """
 
     values: list[Any]
     containers: list[Any]
     keys: list[Any]
     places: Int64Array
-
-    @classmethod
-    def joined(cls, parts: Sequence[Slots]) -> Slots:
-        """Return the values at one path, at least one part, in the order of the documents."""
-        if len(parts) == 1:
-            return parts[0]
-        values, containers, keys = (list(chain.from_iterable(part[k] for part in parts)) for k in range(3))
-        places = np.concatenate([part.places for part in parts], axis=1)
-        return cls(values, containers, keys, places).take(np.lexsort(places[::-1]))
 
     def take(self, indices: Int64Array) -> Slots:
         """Return the values at these indices, in their order."""
@@ -73,16 +75,16 @@ class Slots(NamedTuple):
 
     def fill(self, values: Iterable[Any]) -> None:
         """Write a value into each place."""
-        for container, key, value in zip(self.containers, self.keys, values, strict=False):
-            container[key] = value
+        in_structs = bool(self.containers) and isinstance(self.containers[0], Members)
+        deque(map(setattr if in_structs else setitem, self.containers, self.keys, values), maxlen=0)
 
     def drop(self) -> None:
         """Remove the values from their objects; mark those in lists, which ``Walk`` removes."""
         for container, key in zip(self.containers, self.keys, strict=True):
-            if type(container) is dict:
-                del container[key]
-            else:
+            if type(container) is list:
                 container[key] = DROPPED
+            else:
+                del container[key]
 
 
 class Rest(NamedTuple):
@@ -194,19 +196,23 @@ class Walk:
         kinds = set(map(type, slots.values))
         for kind in sorted(kinds - {type(None)}, key=lambda kind: kind.__name__):
             some = slots if len(kinds) == 1 else slots.where(type(value) is kind for value in slots.values)
-            misfits = branch.misfits.get(kind, branch.further)
+            shape = dict if issubclass(kind, Members) else kind
+            misfits = branch.misfits.get(shape, branch.further)
             if (refusing := _masked(misfits)) is not None:
                 self.refuse(some.places[0].tolist(), Reason.WRONG_SHAPE, refusing)
-            elif kind is dict and branch.names:
+            elif shape is dict and branch.names:
                 self._treat_objects(some, branch, action)
-            elif kind is list and branch.lists:
+            elif shape is list and branch.lists:
                 self._treat_lists(some, branch, action)
             elif {action, *(rest.action for rest in misfits if rest.action is not None)} != {Action.KEEP}:
                 some.drop()
 
     def _treat_objects(self, slots: Slots, branch: Branch, action: Action) -> None:
-        """Treat the members of objects."""
+        """Treat the members of objects, all of one type."""
         objects = slots.values
+        if isinstance(objects[0], Members):
+            self._treat_structs(slots, branch, action)
+            return
         if action is Action.DROP and (unlisted := set().union(*objects) - branch.names.keys()):
             for value in objects:
                 for name in unlisted if len(unlisted) <= len(value) else unlisted.intersection(value):
@@ -215,12 +221,24 @@ class Walk:
             if inner.is_kept:
                 continue
             try:
-                some, values = slots, list(map(itemgetter(name), objects))
+                values = list(map(itemgetter(name), objects))
             except KeyError:
-                some = slots.where(name in value for value in objects)
-                values = [value[name] for value in some.values]
-            if values:
-                self._treat(Slots(values, some.values, [name] * len(values), some.places), inner, action)
+                values = [value.get(name, UNSET) for value in objects]
+            self._treat_members(slots, name, values, inner, action)
+
+    def _treat_structs(self, slots: Slots, branch: Branch, action: Action) -> None:
+        for name, field in slots.values[0].fields.items():
+            inner = branch.entered(frozenset({NameStep(name)}))
+            if not inner.is_kept:
+                self._treat_members(slots, field, list(map(attrgetter(field), slots.values)), inner, action)
+
+    def _treat_members(self, slots: Slots, key: str, values: list[Any], branch: Branch, action: Action) -> None:
+        """Treat the members with one name; values: ``UNSET`` for each object without it."""
+        if UNSET in values:
+            slots = slots.where(value is not UNSET for value in values)
+            values = [value for value in values if value is not UNSET]
+        if values:
+            self._treat(Slots(values, slots.values, [key] * len(values), slots.places), branch, action)
 
     def _treat_lists(self, slots: Slots, branch: Branch, action: Action) -> None:
         """Treat the elements of lists; those that the same paths select are treated together."""

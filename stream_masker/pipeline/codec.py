@@ -113,12 +113,11 @@ class Attribute:
         for own in numbers[: len(required)]:
             values[own] = MISSING
         placed = [(path, slots, own) for (_, path, slots), own in zip(found, numbers[len(required) :], strict=True)]
-        for code in reversed(self._codes):
+        for code in reversed(self._codes):  # written backwards, so that the first code of an element counts
             if parts := [(slots, own) for path, slots, own in placed if path == code]:
-                order = np.lexsort(np.hstack([slots.places for slots, _ in parts])[::-1])
-                backwards = order[::-1]  # so that the first code of an element counts
-                own = np.concatenate([own for _, own in parts])[backwards]
-                values[own] = np.concatenate([self._looked_up(slots.values) for slots, _ in parts])[backwards]
+                own, codes = np.concatenate([(own, self._looked_up(slots.values)) for slots, own in parts], axis=1)
+                order = np.lexsort(np.hstack([slots.places for slots, _ in parts])[::-1]) if parts[1:] else slice(None)
+                values[own[order][::-1]] = codes[order][::-1]
         texts = {path: self._label_texts if path in self._labels else self._texts for path, *_ in placed}
         fills = [(slots, own, texts[path]) for path, slots, own in placed]
         for element in np.flatnonzero(values < SUPPRESSED).tolist():
@@ -167,6 +166,8 @@ def _numbered(parts: Sequence[Found], places: int) -> tuple[list[Int64Array], In
     for (place, path, slots), column in zip(distinct.values(), columns, strict=True):
         column[0] = slots.places[0] * places + place
         column[1 : 1 + len(path.levels)] = slots.places[list(path.levels)]
+    if len(columns) == 1 and len(slots.places) == 1 + levels:  # in order, each element once
+        return [np.arange(columns[0].shape[1])] * len(parts), columns[0][0]
     keys = np.concatenate([np.zeros((1 + levels, 0), np.int64), *columns], axis=1)
     order = np.lexsort(keys[::-1])
     keys = keys[:, order]
@@ -226,8 +227,8 @@ class Codec:
         rejected = {offset: known[offset] for offset in offsets if offset in known} if known else {}
         if self._format is not None:
             self._format.prepare(value for value in records.values if value is not None)
-        indices, opened = self._opened(records, rejected)
-        documents = [document for document, _ in opened]
+        opened = self._opened(records, rejected)
+        indices, documents = np.array([*opened], np.int64), [document for document, _ in opened.values()]
         read_keys = {path: key_texts(first_values(documents, path)) for path in self._keys}
         walk = Walk(self._plan, self._pseudonyms, read_keys)
         noise_key = self._plan.noise_key
@@ -243,7 +244,7 @@ class Codec:
         codes = {name: codes_of(good) for name, codes_of in read.items()}
         for name, one in codes.items():
             walk.tally.update({("suppressed", name): one.suppressed, ("generalized", name): one.generalized})
-        rejected |= {offsets[indices[number]]: one for number, one in walk.refused.items()}
+        rejected |= {offsets[int(indices[number])]: one for number, one in walk.refused.items()}
         keys = list(compress(keys, good))
         batch = Batch(
             int(np.count_nonzero(good)),
@@ -252,30 +253,30 @@ class Codec:
             context=None if contexts is None else contexts[good],
         )
         return RecordPart(
-            indices=np.array(indices, np.int64)[good],
+            indices=indices[good],
             batch=batch,
             keys=keys,
             rejected=dict(sorted(rejected.items())),
             tally=walk.tally,
-            documents=list(compress(opened, good)),
+            documents=list(compress(opened.values(), good)),
             codes=list(codes.values()),
         )
 
-    def _opened(self, records: Inputs, rejected: dict[int, Rejected]) -> tuple[list[int], list[Opened]]:
-        """Return the indices of records and their documents, each with what writes it. Others are rejected."""
-        given = zip(records.offsets, records.values, range(len(records)), strict=True)
-        rest = [
-            (index, offset, value) for offset, value, index in given if value is not None and offset not in rejected
-        ]
-        read = self._read_structs([value for _, _, value in rest]) if self._read_structs else repeat(None)
-        indices, opened = [], list[Opened]()
-        for (index, offset, value), document in zip(rest, read, strict=False):
+    def _opened(self, records: Inputs, rejected: dict[int, Rejected]) -> dict[int, Opened]:
+        """Return the documents of records, each with what writes it, by index. Others are rejected."""
+        values = {
+            index: value
+            for index, (offset, value) in enumerate(zip(records.offsets, records.values, strict=True))
+            if value is not None and offset not in rejected
+        }
+        structs = self._read_structs([*values.values()]) if self._read_structs else repeat(None)
+        opened = {}
+        for (index, value), struct in zip(values.items(), structs, strict=False):
             try:
-                opened.append(document or self._open(value))
-                indices.append(index)
+                opened[index] = struct or self._open(value)
             except RecordRejectedError as error:
-                rejected[offset] = Rejected(error.reason, error.field)
-        return indices, opened
+                rejected[records.offsets[index]] = Rejected(error.reason, error.field)
+        return opened
 
     def _contexts(self, documents: Sequence[Document]) -> Int64Array | None:
         """Return (n,): the contexts of n documents, whose fields are treated; None if the plan has no context."""

@@ -110,6 +110,13 @@ class Path:
         yield from () if self.alternative is None else self.alternative.ways
 
     @cached_property
+    def _hash(self) -> int:
+        return hash(self.steps)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
     def levels(self) -> tuple[int, ...]:
         """Which of the lists that the path enters have a value for each element, counted from 1."""
         lists = enumerate((step for step in self.steps if not isinstance(step, NameStep)), start=1)

@@ -121,13 +121,13 @@ def usual(texts: Sequence[bytes], most_bytes: int) -> BoolArray:
             is_digit = is_digit[more:] & is_digit[:-more]
         unusual += np.flatnonzero(is_digit).tolist()
     are_usual[np.searchsorted(ends, unusual, "right")] = False
-    if not joined.isascii():
-        are_usual &= [text.isascii() or _is_utf8(text) for text in texts]
+    if not _is_utf8(joined):
+        are_usual &= list(map(_is_utf8, texts))
     return are_usual
 
 
 def _is_utf8(text: bytes) -> bool:
     try:
-        return text.decode() is not None
+        return text.isascii() or text.decode() is not None
     except UnicodeDecodeError:
         return False

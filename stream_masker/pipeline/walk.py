@@ -67,9 +67,10 @@ class Slots(NamedTuple):
 
     def elements(self) -> Slots:
         """Return the elements of values that are lists."""
-        sizes = np.fromiter(map(len, self.values), np.int64, len(self.values))
+        lengths = list(map(len, self.values))
+        sizes = np.array(lengths, np.int64)
         positions = ranges(np.zeros_like(sizes), sizes)
-        containers = list(chain.from_iterable(map(repeat, self.values, sizes.tolist())))
+        containers = list(chain.from_iterable(map(repeat, self.values, lengths)))
         places = np.vstack((np.repeat(self.places, sizes, axis=1), positions))
         return Slots(list(chain.from_iterable(self.values)), containers, positions.tolist(), places)
 
@@ -166,7 +167,10 @@ class Walk:
 
     def through(self, documents: list[Document], root: Branch) -> None:
         """Treat documents in place; root: ``Branch.of`` the plan."""
-        self._treat(Slots([documents], [], [], np.empty((0, 1), np.int64)).elements(), root, self._unlisted)
+        numbers = np.arange(len(documents))
+        self._treat(
+            Slots(documents, [documents] * numbers.size, numbers.tolist(), numbers[np.newaxis]), root, self._unlisted
+        )
 
     def _treat(self, slots: Slots, branch: Branch, inherited: Action) -> None:
         """Treat the values that a branch selects; inherited: the action of the values around them."""
@@ -250,7 +254,7 @@ class Walk:
                 self.refuse(wrong.places[0].tolist(), Reason.WRONG_SHAPE, filtered)
         for some, chosen in _cases(elements, branch.lists):
             self._treat(some, branch.entered(frozenset(chosen)), action)
-        for value in slots.values:
+        for value in slots.values if DROPPED in chain.from_iterable(slots.values) else ():
             if DROPPED in value:
                 _remove_dropped(value, counted=any(isinstance(step, IndexStep) for step in branch.lists))
 

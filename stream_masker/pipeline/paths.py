@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from operator import attrgetter
-from typing import Any, ClassVar, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import orjson
 from msgspec import UNSET, Struct
@@ -30,44 +30,23 @@ from stream_masker.errors import ConfigurationError
 JsonValue: TypeAlias = Any
 """A decoded JSON value."""
 
-
-class Members(Struct, gc=False, eq=False):
-    """The members of an object that a plan reads (``structs``); ``UNSET`` for one that the object does not have.
-
-    fields: the field of each name.
-    """
-
-    fields: ClassVar[dict[str, str]]
-
-    def __delitem__(self, field: str) -> None:
-        setattr(self, field, UNSET)
-
-    def get(self, name: str) -> JsonValue:
-        """Return the member with a name; None for none."""
-        value = getattr(self, self.fields[name]) if name in self.fields else UNSET
-        return None if value is UNSET else value
-
-
 Document: TypeAlias = Any
-"""A record as objects and lists: a dict, or ``Members`` of what a plan reads."""
+"""A record as dicts and lists, or as structs (``pipeline.structs``) and lists."""
 
 
-@dataclass(frozen=True, slots=True)
-class NameStep:
+class NameStep(NamedTuple):
     """The member of an object with the name ``key``."""
 
     key: str
 
 
-@dataclass(frozen=True, slots=True)
-class IndexStep:
+class IndexStep(NamedTuple):
     """The element of a list at ``position``, from 0."""
 
     position: int
 
 
-@dataclass(frozen=True, slots=True)
-class EachStep:
+class EachStep(NamedTuple):
     """Every element of a list: ``[*]``."""
 
 
@@ -108,13 +87,6 @@ class Path:
         """The path itself, and its alternatives."""
         yield self
         yield from () if self.alternative is None else self.alternative.ways
-
-    @cached_property
-    def _hash(self) -> int:
-        return hash(self.steps)
-
-    def __hash__(self) -> int:
-        return self._hash
 
     @cached_property
     def levels(self) -> tuple[int, ...]:
@@ -172,11 +144,11 @@ def members(values: Sequence[JsonValue], names: Iterable[str]) -> Sequence[JsonV
     """Return the value at nested names in each value; None for none."""
     for name in names:
         kind: Any = type(values[0]) if values else None
-        if {*map(type, values)} == {kind} and issubclass(kind, Members) and name in kind.fields:
+        if {*map(type, values)} == {kind} and issubclass(kind, Struct) and name in kind.fields:
             values = list(map(attrgetter(kind.fields[name]), values))
             values = [None if value is UNSET else value for value in values] if UNSET in values else values
         else:
-            values = [value.get(name) if isinstance(value, dict | Members) else None for value in values]
+            values = [value.get(name) if hasattr(value, "get") else None for value in values]
     return values
 
 

@@ -1,7 +1,7 @@
 """A second reader of JSON: it reads only what the plan names, and makes no dictionaries.
 
 If unlisted fields are dropped, and all paths are of names and ``[*]``, each object in a record gets a type with the
-members that the paths name (``paths.Members``). msgspec decodes these, and skips all others. A walk treats such objects
+members that the paths name (``Members``). msgspec decodes these, and skips all others. A walk treats such objects
 as it treats dictionaries. The names of a record are written in the order of the plan.
 
 No record is rejected here. What ``formats.record_form`` may reject, and what has another shape than the paths require,
@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from types import GenericAlias
-from typing import Any, Final, TypeAlias
+from typing import Any, ClassVar, Final, TypeAlias
 
 import msgspec
 import numpy as np
@@ -21,7 +21,7 @@ from msgspec import UNSET, UnsetType
 
 from stream_masker.core.arrays import BoolArray
 from stream_masker.pipeline.formats import LONG, MAX_DEPTH, Opened
-from stream_masker.pipeline.paths import EachStep, Members, NameStep, Step
+from stream_masker.pipeline.paths import EachStep, JsonValue, NameStep, Step
 from stream_masker.pipeline.plan import Action, Plan
 from stream_masker.pipeline.walk import Branch
 
@@ -31,6 +31,23 @@ ReadStructs: TypeAlias = Callable[[Sequence[bytes]], list[Opened | None]]
 _EIGHT_DIGITS: Final = np.uint64(0x01_01_01_01_01_01_01_01)
 _EXPONENT: Final = re.compile(rb"[eE]\+?[0-9]{3,}[\s,\]}]")
 """The end of a number that can be beyond 64-bit floats, if its mantissa has no more digits than is usual."""
+
+
+class Members(msgspec.Struct, gc=False, eq=False):
+    """The members of an object that a plan reads; ``UNSET`` for one that the object does not have.
+
+    fields: the field of each name.
+    """
+
+    fields: ClassVar[dict[str, str]]
+
+    def __delitem__(self, field: str) -> None:
+        setattr(self, field, UNSET)
+
+    def get(self, name: str) -> JsonValue:
+        """Return the member with a name; None for none."""
+        value = getattr(self, self.fields[name]) if name in self.fields else UNSET
+        return None if value is UNSET else value
 
 
 class _NotExpressibleError(Exception):

@@ -19,20 +19,10 @@ from operator import attrgetter, itemgetter, setitem
 from typing import Any, NamedTuple
 
 import numpy as np
-from msgspec import UNSET
+from msgspec import UNSET, Struct
 
 from stream_masker.core.arrays import Int64Array, ranges
-from stream_masker.pipeline.paths import (
-    Document,
-    EachStep,
-    FilterStep,
-    IndexStep,
-    Members,
-    NameStep,
-    Path,
-    Step,
-    members,
-)
+from stream_masker.pipeline.paths import Document, EachStep, FilterStep, IndexStep, NameStep, Path, Step, members
 from stream_masker.pipeline.plan import Action, Plan, policy
 from stream_masker.pipeline.reasons import Reason, Rejected
 from stream_masker.pipeline.records import Tally
@@ -42,7 +32,7 @@ from stream_masker.pipeline.transforms import DROPPED, FieldTransform, Pseudonym
 class Slots(NamedTuple):
     """n values in documents, ``containers[i][keys[i]]``.
 
-    keys: names in dicts, fields of ``Members``, or positions in lists; places: (1 + l, n) int64, the numbers of their
+    keys: names in dicts, fields of structs, or positions in lists; places: (1 + l, n) int64, the numbers of their
     documents, then their positions in each of l lists around them, from the outside in.
     """
 
@@ -76,7 +66,7 @@ class Slots(NamedTuple):
 
     def fill(self, values: Iterable[Any]) -> None:
         """Write a value into each place."""
-        in_structs = bool(self.containers) and isinstance(self.containers[0], Members)
+        in_structs = bool(self.containers) and isinstance(self.containers[0], Struct)
         deque(map(setattr if in_structs else setitem, self.containers, self.keys, values), maxlen=0)
 
     def drop(self) -> None:
@@ -200,7 +190,7 @@ class Walk:
         kinds = set(map(type, slots.values))
         for kind in sorted(kinds - {type(None)}, key=lambda kind: kind.__name__):
             some = slots if len(kinds) == 1 else slots.where(type(value) is kind for value in slots.values)
-            shape = dict if issubclass(kind, Members) else kind
+            shape = dict if issubclass(kind, Struct) else kind
             misfits = branch.misfits.get(shape, branch.further)
             if (refusing := _masked(misfits)) is not None:
                 self.refuse(some.places[0].tolist(), Reason.WRONG_SHAPE, refusing)
@@ -214,7 +204,7 @@ class Walk:
     def _treat_objects(self, slots: Slots, branch: Branch, action: Action) -> None:
         """Treat the members of objects, all of one type."""
         objects = slots.values
-        if isinstance(objects[0], Members):
+        if isinstance(objects[0], Struct):
             self._treat_structs(slots, branch, action)
             return
         if action is Action.DROP and (unlisted := set().union(*objects) - branch.names.keys()):

@@ -32,7 +32,7 @@ from stream_masker.pipeline.reasons import Reason, RecordRejectedError, Rejected
 from stream_masker.pipeline.records import Inputs, Tally
 from stream_masker.pipeline.structs import struct_reader
 from stream_masker.pipeline.style import written_code
-from stream_masker.pipeline.transforms import Cache, Pseudonyms, key_texts, least_number
+from stream_masker.pipeline.transforms import Cache, Pseudonyms, key_text, least_number
 from stream_masker.pipeline.walk import Branch, Slots, Walk
 
 DOCUMENTS: Final = 500
@@ -46,7 +46,6 @@ _REASONS: Final = (Reason.MISSING, Reason.UNKNOWN_CODE, Reason.EMPTY, Reason.NOT
 
 Found: TypeAlias = tuple[int, Path, Slots]
 """Values at a path of an attribute, and the number of their place, 0 in a scalar."""
-
 
 Fill: TypeAlias = tuple[Slots, Int64Array, Cache]
 """Places to write to, the number of the code of each, and the texts of masks."""
@@ -118,8 +117,8 @@ class Attribute:
                 own, codes = np.concatenate([(own, self._looked_up(slots.values)) for slots, own in parts], axis=1)
                 order = np.lexsort(np.hstack([slots.places for slots, _ in parts])[::-1]) if parts[1:] else slice(None)
                 values[own[order][::-1]] = codes[order][::-1]
-        texts = {path: self._label_texts if path in self._labels else self._texts for path, *_ in placed}
-        fills = [(slots, own, texts[path]) for path, slots, own in placed]
+        texts = dict.fromkeys(self._labels, self._label_texts)
+        fills = [(slots, own, texts.get(path, self._texts)) for path, slots, own in placed]
         for element in np.flatnonzero(values < SUPPRESSED).tolist():
             path = self._codes[keys[element] % places]
             walk.refuse([int(owners[element])], _REASONS[int(values[element]) - MISSING], path)
@@ -128,11 +127,9 @@ class Attribute:
     def _required(self, walk: Walk, records: int) -> list[Found]:
         """Return what must have a code: records, or the elements of arrays. Records without such a list are refused."""
         if self.plan.is_array:
-            lists = (slots.without_null() for path in self._lists for slots in walk.found[path])
-            without = np.ones(records, np.bool_)
-            for slots in lists:
-                without[slots.places[0]] = False
-            walk.refuse(np.flatnonzero(without).tolist(), Reason.MISSING, self._codes[0])
+            lists = [slots.without_null().places[0] for path in self._lists for slots in walk.found[path]]
+            without = np.setdiff1d(np.arange(records), np.concatenate([np.empty(0, np.int64), *lists]))
+            walk.refuse(without.tolist(), Reason.MISSING, self._codes[0])
         return [(number, path, slots) for number, path in self._elements for slots in walk.found[path]]
 
     def _looked_up(self, texts: list[Any]) -> Int64Array:
@@ -229,7 +226,7 @@ class Codec:
             self._format.prepare(value for value in records.values if value is not None)
         opened = self._opened(records, rejected)
         indices, documents = np.array([*opened], np.int64), [document for document, _ in opened.values()]
-        read_keys = {path: key_texts(first_values(documents, path)) for path in self._keys}
+        read_keys = {path: list(map(key_text, first_values(documents, path))) for path in self._keys}
         walk = Walk(self._plan, self._pseudonyms, read_keys)
         noise_key = self._plan.noise_key
         keys = [] if noise_key is None else read_keys[noise_key]

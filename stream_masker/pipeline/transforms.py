@@ -85,13 +85,6 @@ def key_text(value: JsonValue) -> bytes:
     return text_of(value) if type(value) in (int, float, UUID) else b""
 
 
-def key_texts(values: Sequence[JsonValue]) -> list[bytes]:
-    """Return the texts of keys."""
-    if {*map(type, values)} == {str} and not any(map(str.isspace, values)):
-        return list(map(str.encode, values))
-    return list(map(key_text, values))
-
-
 DROPPED: Final = object()
 """The result for a value that is dropped."""
 

@@ -13,7 +13,7 @@ dropped element is removed from its list; if a path counts elements (``[0]``), n
 from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, compress, repeat
 from operator import attrgetter, itemgetter, setitem
 from typing import Any, NamedTuple
@@ -157,10 +157,8 @@ class Walk:
 
     def through(self, documents: list[Document], root: Branch) -> None:
         """Treat documents in place; root: ``Branch.of`` the plan."""
-        numbers = np.arange(len(documents))
-        self._treat(
-            Slots(documents, [documents] * numbers.size, numbers.tolist(), numbers[np.newaxis]), root, self._unlisted
-        )
+        n = len(documents)
+        self._treat(Slots(documents, [documents] * n, [*range(n)], np.arange(n)[np.newaxis]), root, self._unlisted)
 
     def _treat(self, slots: Slots, branch: Branch, inherited: Action) -> None:
         """Treat the values that a branch selects; inherited: the action of the values around them."""
@@ -202,32 +200,31 @@ class Walk:
                 some.drop()
 
     def _treat_objects(self, slots: Slots, branch: Branch, action: Action) -> None:
-        """Treat the members of objects, all of one type."""
+        """Treat the members of objects, which have one type."""
         objects = slots.values
-        if isinstance(objects[0], Struct):
-            self._treat_structs(slots, branch, action)
+        kind: Any = type(objects[0])
+        if issubclass(kind, Struct):
+            for name, field in kind.fields.items():
+                inner = branch.entered(frozenset({NameStep(name)}))
+                self._treat_members(slots, field, attrgetter(field), inner, action)
             return
         if action is Action.DROP and (unlisted := set().union(*objects) - branch.names.keys()):
             for value in objects:
                 for name in unlisted if len(unlisted) <= len(value) else unlisted.intersection(value):
                     value.pop(name, None)
         for name, inner in branch.names.items():
-            if inner.is_kept:
-                continue
-            try:
-                values = list(map(itemgetter(name), objects))
-            except KeyError:
-                values = [value.get(name, UNSET) for value in objects]
-            self._treat_members(slots, name, values, inner, action)
+            self._treat_members(slots, name, itemgetter(name), inner, action)
 
-    def _treat_structs(self, slots: Slots, branch: Branch, action: Action) -> None:
-        for name, field in slots.values[0].fields.items():
-            inner = branch.entered(frozenset({NameStep(name)}))
-            if not inner.is_kept:
-                self._treat_members(slots, field, list(map(attrgetter(field), slots.values)), inner, action)
-
-    def _treat_members(self, slots: Slots, key: str, values: list[Any], branch: Branch, action: Action) -> None:
-        """Treat the members with one name; values: ``UNSET`` for each object without it."""
+    def _treat_members(
+        self, slots: Slots, key: str, member: Callable[[Any], Any], branch: Branch, action: Action
+    ) -> None:
+        """Treat one member of each object that has it; key: its name, or its field in structs."""
+        if branch.is_kept:
+            return
+        try:
+            values = list(map(member, slots.values))
+        except KeyError:
+            values = [value.get(key, UNSET) for value in slots.values]
         if UNSET in values:
             slots = slots.where(value is not UNSET for value in values)
             values = [value for value in values if value is not UNSET]

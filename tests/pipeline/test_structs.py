@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.documents import encoded, places, put
 
@@ -23,7 +23,6 @@ from tests.pipeline.test_json_test_suite import CASES
 from tests.pipeline.test_twin import check_masks
 
 NESTED = Path(__file__).parents[2] / "examples" / "nested"
-
 EVENT: dict[str, Any] = {
     "id": 17,
     "patient": {"ids": [{"value": "p-1"}], "name": "Jane", "tags": ["a", 7], "age": 47},
@@ -34,6 +33,11 @@ EVENT: dict[str, Any] = {
 }
 SCALAR = {"path": "main.code", "label": "main.text", "copies": ["main.billed"]}
 KEPT = ["id", "main.more.note", "other[*].rank"]
+MANY = [
+    ("keep", "suppress", None),
+    ("reject", "ancestor", "patient.ids[0].value"),
+    ("reject", "reject", "main.more.note"),
+]
 PLANS: list[dict[str, Any]] = [
     {
         "attributes": {
@@ -47,11 +51,7 @@ PLANS: list[dict[str, Any]] = [
         "noise_key": noise_key,
         "record_bytes": 1000,
     }
-    for missing, unknown, noise_key in [
-        ("keep", "suppress", None),
-        ("reject", "ancestor", "patient.ids[0].value"),
-        ("reject", "reject", "main.more.note"),
-    ]
+    for missing, unknown, noise_key in MANY
 ]
 SCALARS = st.sampled_from([None, True, 7, -0.0, 1e300, 2**63, "I10", "e119", "no code", "", " ", 'é"\\', "x" * 400])
 VALUES = st.recursive(SCALARS, lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=2), inner))
@@ -105,7 +105,6 @@ def read(text: bytes) -> Any:
 
 @settings(max_examples=3 * settings.default.max_examples)
 @given(values=st.lists(texts(), min_size=1, max_size=4))
-@example(values=[orjson.dumps(EVENT)])
 def test_both_readers_do_the_same(benches, values):
     check_equal(benches, values)
 

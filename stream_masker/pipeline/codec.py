@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import compress
+from itertools import compress, repeat
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -25,11 +25,12 @@ from stream_masker.core.context import Context
 from stream_masker.core.ontology import UNKNOWN
 from stream_masker.core.statistics.counts import key_slots
 from stream_masker.pipeline.fhir import fhir_form
-from stream_masker.pipeline.formats import RecordFormat, Write, record_form
+from stream_masker.pipeline.formats import Opened, RecordFormat, record_form
 from stream_masker.pipeline.paths import Document, Path, first_values
 from stream_masker.pipeline.plan import AttributePlan, Plan, written_code
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError, Rejected
 from stream_masker.pipeline.records import Inputs, Tally
+from stream_masker.pipeline.structs import struct_reader
 from stream_masker.pipeline.transforms import Cache, Pseudonyms, key_text, least_number
 from stream_masker.pipeline.walk import Branch, Slots, Walk
 
@@ -44,7 +45,6 @@ _REASONS: Final = (Reason.MISSING, Reason.UNKNOWN_CODE, Reason.EMPTY, Reason.NOT
 
 Found: TypeAlias = tuple[int, Path, Slots]
 """Values at a path of an attribute, and the number of their place, 0 in a scalar."""
-
 
 Fill: TypeAlias = tuple[Slots, Int64Array, Cache]
 """Places to write to, the number of the code of each, and the texts of masks."""
@@ -105,17 +105,19 @@ class Attribute:
         Null is no value of an attribute, and stays null.
         """
         places, required = len(self._codes), self._required(walk, records) if self._is_required else []
-        written = [(number, path, slots) for number, path in self._written if (slots := walk.found[path])]
-        found = [(number, path, Slots.joined(slots).without_null()) for number, path, slots in written]
+        found = [(number, path, part.without_null()) for number, path in self._written for part in walk.found[path]]
         numbers, keys = _numbered([*required, *found], places)
         owners, values = keys // places, np.full(len(keys), NO_CODE)
         for own in numbers[: len(required)]:
             values[own] = MISSING
-        fills = list[Fill]()
-        for (_, path, slots), own in reversed(list(zip(found, numbers[len(required) :], strict=True))):
-            if path in self._codes:  # written backwards, so that the first code of an element counts
-                values[own[::-1]] = self._looked_up(slots.values)[::-1]
-            fills.append((slots, own, self._label_texts if path in self._labels else self._texts))
+        placed = [(path, slots, own) for (_, path, slots), own in zip(found, numbers[len(required) :], strict=True)]
+        for code in reversed(self._codes):  # written backwards, so that the first code of an element counts
+            if parts := [(slots, own) for path, slots, own in placed if path == code]:
+                own, codes = np.concatenate([(own, self._looked_up(slots.values)) for slots, own in parts], axis=1)
+                order = np.lexsort(np.hstack([slots.places for slots, _ in parts])[::-1]) if parts[1:] else slice(None)
+                values[own[order][::-1]] = codes[order][::-1]
+        texts = dict.fromkeys(self._labels, self._label_texts)
+        fills = [(slots, own, texts.get(path, self._texts)) for path, slots, own in placed]
         for element in np.flatnonzero(values < SUPPRESSED).tolist():
             path = self._codes[keys[element] % places]
             walk.refuse([int(owners[element])], _REASONS[int(values[element]) - MISSING], path)
@@ -124,9 +126,9 @@ class Attribute:
     def _required(self, walk: Walk, records: int) -> list[Found]:
         """Return what must have a code: records, or the elements of arrays. Records without such a list are refused."""
         if self.plan.is_array:
-            lists = (slots.without_null() for path in self._lists for slots in walk.found[path])
-            having = {record for slots in lists for record in slots.places[0].tolist()}
-            walk.refuse(set(range(records)) - having, Reason.MISSING, self._codes[0])
+            lists = [slots.without_null().places[0] for path in self._lists for slots in walk.found[path]]
+            without = np.setdiff1d(np.arange(records), np.concatenate([np.empty(0, np.int64), *lists]))
+            walk.refuse(without.tolist(), Reason.MISSING, self._codes[0])
         return [(number, path, slots) for number, path in self._elements for slots in walk.found[path]]
 
     def _looked_up(self, texts: list[Any]) -> Int64Array:
@@ -153,11 +155,15 @@ def _numbered(parts: Sequence[Found], places: int) -> tuple[list[Int64Array], In
 
     Elements are numbered by record, place, and the positions in the lists that have a value for each element.
     """
+    own = [(place, path.levels, id(slots.places)) for place, path, slots in parts]  # one element may have many values
+    distinct = dict(zip(own, parts, strict=True))
     levels = max((len(path.levels) for _, path, _ in parts), default=0)
-    columns = [np.zeros((1 + levels, slots.places.shape[1]), np.int64) for _, _, slots in parts]
-    for (place, path, slots), column in zip(parts, columns, strict=True):
+    columns = [np.zeros((1 + levels, slots.places.shape[1]), np.int64) for _, _, slots in distinct.values()]
+    for (place, path, slots), column in zip(distinct.values(), columns, strict=True):
         column[0] = slots.places[0] * places + place
         column[1 : 1 + len(path.levels)] = slots.places[list(path.levels)]
+    if len(columns) == 1 and len(slots.places) == 1 + levels:  # in order, each element once
+        return [np.arange(columns[0].shape[1])] * len(parts), columns[0][0]
     keys = np.concatenate([np.zeros((1 + levels, 0), np.int64), *columns], axis=1)
     order = np.lexsort(keys[::-1])
     keys = keys[:, order]
@@ -165,7 +171,8 @@ def _numbered(parts: Sequence[Found], places: int) -> tuple[list[Int64Array], In
     is_first[1:] = (keys[:, 1:] != keys[:, :-1]).any(axis=0)
     numbers = np.empty_like(order)
     numbers[order] = np.cumsum(is_first) - 1
-    return slices(numbers, [column.shape[1] for column in columns]), keys[0, is_first]
+    each = dict(zip(distinct, slices(numbers, [column.shape[1] for column in columns]), strict=True))
+    return [each[one] for one in own], keys[0, is_first]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -186,7 +193,7 @@ class RecordPart:
     keys: Sequence[bytes]
     rejected: Mapping[int, Rejected]
     tally: Tally
-    documents: Sequence[tuple[Document, Write]]
+    documents: Sequence[Opened]
     codes: Sequence[MaskedCodes]
     masked: MaskedBatch = field(init=False)
     values: Sequence[bytes | None] = field(init=False)
@@ -202,6 +209,8 @@ class Codec:
         form = record_form(record_format and record_format.reading(plan.paths), plan.record_bytes)
         self._open = form if plan.fhir is None else fhir_form(plan, form)
         self._pseudonyms, self._paths = pseudonyms, Branch.of(plan)
+        is_json = record_format is None and plan.fhir is None
+        self._read_structs = struct_reader(plan, self._paths) if is_json else None
         self._attributes = [Attribute(attribute) for attribute in plan.attributes]
         self._keys = set(plan.keys)
 
@@ -214,8 +223,8 @@ class Codec:
         rejected = {offset: known[offset] for offset in offsets if offset in known} if known else {}
         if self._format is not None:
             self._format.prepare(value for value in records.values if value is not None)
-        indices, opened = self._opened(records, rejected)
-        documents = [document for document, _ in opened]
+        opened = self._opened(records, rejected)
+        indices, documents = np.array([*opened], np.int64), [document for document, _ in opened.values()]
         read_keys = {path: list(map(key_text, first_values(documents, path))) for path in self._keys}
         walk = Walk(self._plan, self._pseudonyms, read_keys)
         noise_key = self._plan.noise_key
@@ -231,7 +240,7 @@ class Codec:
         codes = {name: codes_of(good) for name, codes_of in read.items()}
         for name, one in codes.items():
             walk.tally.update({("suppressed", name): one.suppressed, ("generalized", name): one.generalized})
-        rejected |= {offsets[indices[number]]: one for number, one in walk.refused.items()}
+        rejected |= {offsets[int(indices[number])]: one for number, one in walk.refused.items()}
         keys = list(compress(keys, good))
         batch = Batch(
             int(np.count_nonzero(good)),
@@ -240,27 +249,30 @@ class Codec:
             context=None if contexts is None else contexts[good],
         )
         return RecordPart(
-            indices=np.array(indices, np.int64)[good],
+            indices=indices[good],
             batch=batch,
             keys=keys,
             rejected=dict(sorted(rejected.items())),
             tally=walk.tally,
-            documents=list(compress(opened, good)),
+            documents=list(compress(opened.values(), good)),
             codes=list(codes.values()),
         )
 
-    def _opened(self, records: Inputs, rejected: dict[int, Rejected]) -> tuple[list[int], list[tuple[Document, Write]]]:
-        """Return the indices of records and their documents, each with what writes it. Others are rejected."""
-        indices, opened = [], []
-        for index, (offset, value) in enumerate(zip(records.offsets, records.values, strict=True)):
-            if value is None or offset in rejected:
-                continue
+    def _opened(self, records: Inputs, rejected: dict[int, Rejected]) -> dict[int, Opened]:
+        """Return the documents of records, each with what writes it, by index. Others are rejected."""
+        values = {
+            index: value
+            for index, (offset, value) in enumerate(zip(records.offsets, records.values, strict=True))
+            if value is not None and offset not in rejected
+        }
+        structs = self._read_structs([*values.values()]) if self._read_structs else repeat(None)
+        opened = {}
+        for (index, value), struct in zip(values.items(), structs, strict=False):
             try:
-                opened.append(self._open(value))
-                indices.append(index)
+                opened[index] = struct or self._open(value)
             except RecordRejectedError as error:
-                rejected[offset] = Rejected(error.reason, error.field)
-        return indices, opened
+                rejected[records.offsets[index]] = Rejected(error.reason, error.field)
+        return opened
 
     def _contexts(self, documents: Sequence[Document]) -> Int64Array | None:
         """Return (n,): the contexts of n documents, whose fields are treated; None if the plan has no context."""

@@ -21,8 +21,11 @@ from stream_masker.pipeline.transforms import Pseudonyms
 Write: TypeAlias = Callable[[Any], bytes]
 """Writes a masked document. Raises RecordRejectedError if it does not fit its schema."""
 
-Form: TypeAlias = Callable[[bytes], tuple[Document, Write]]
-"""Opens a record: returns its document, and what writes it. Raises RecordRejectedError."""
+Opened: TypeAlias = tuple[Document, Write]
+"""The document of a record, and what writes it."""
+
+Form: TypeAlias = Callable[[bytes], Opened]
+"""Opens a record. Raises RecordRejectedError."""
 
 MAX_DEPTH: Final = 64
 """The maximum depth of a record. An object without objects or lists has depth 1."""
@@ -51,10 +54,10 @@ class FormatUnavailableError(StreamMaskerError):
     """Records cannot be decoded or encoded now, for a reason outside of them. Mask them again later."""
 
 
-_LONG: Final = 19
+LONG: Final = 19
 """The fewest digits of an integer that does not fit into 64 bits."""
 
-_MANY_DIGITS: Final = b"0" * _LONG
+_MANY_DIGITS: Final = b"0" * LONG
 _CAUSES: Final = {"depth": Reason.TOO_DEEP, "not valid UTF-8": Reason.NOT_UTF8}
 """Why a text is not read as JSON, by the words of orjson's message."""
 
@@ -70,7 +73,7 @@ def record_form(record_format: RecordFormat | None, most_bytes: int = 1 << 62) -
     """
     decode = None if record_format is None else record_format.decode
 
-    def open_record(value: bytes) -> tuple[Document, Write]:
+    def open_record(value: bytes) -> Opened:
         if len(value) > most_bytes:
             raise RecordRejectedError(Reason.TOO_LARGE)
         content, write = (value, orjson.dumps) if decode is None else decode(value)
@@ -95,7 +98,7 @@ def _parsed(text: bytes) -> Any:
     if marks.count(b"[") > MAX_DEPTH:
         _check(value)
     if _MANY_DIGITS in marks:
-        json.loads(text, parse_int=lambda digits: _check_number(int(digits[: 2 * _LONG])))
+        json.loads(text, parse_int=lambda digits: _check_number(int(digits[: 2 * LONG])))
     return value
 
 

@@ -19,34 +19,34 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Final, TypeAlias
+from operator import attrgetter
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import orjson
+from msgspec import UNSET, Struct
 
 from stream_masker.errors import ConfigurationError
 
 JsonValue: TypeAlias = Any
 """A decoded JSON value."""
-Document: TypeAlias = dict[str, Any]
-"""A record as dicts and lists."""
+
+Document: TypeAlias = Any
+"""A record as dicts and lists, or as structs (``pipeline.structs``) and lists."""
 
 
-@dataclass(frozen=True, slots=True)
-class NameStep:
+class NameStep(NamedTuple):
     """The member of an object with the name ``key``."""
 
     key: str
 
 
-@dataclass(frozen=True, slots=True)
-class IndexStep:
+class IndexStep(NamedTuple):
     """The element of a list at ``position``, from 0."""
 
     position: int
 
 
-@dataclass(frozen=True, slots=True)
-class EachStep:
+class EachStep(NamedTuple):
     """Every element of a list: ``[*]``."""
 
 
@@ -143,7 +143,12 @@ def first_values(documents: Sequence[Document], path: Path) -> Sequence[JsonValu
 def members(values: Sequence[JsonValue], names: Iterable[str]) -> Sequence[JsonValue]:
     """Return the value at nested names in each value; None for none."""
     for name in names:
-        values = [value.get(name) if type(value) is dict else None for value in values]
+        kind: Any = type(values[0]) if values else None
+        if {*map(type, values)} == {kind} and issubclass(kind, Struct) and name in kind.fields:
+            values = list(map(attrgetter(kind.fields[name]), values))
+            values = [None if value is UNSET else value for value in values] if UNSET in values else values
+        else:
+            values = [value.get(name) if hasattr(value, "get") else None for value in values]
     return values
 
 

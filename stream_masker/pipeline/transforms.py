@@ -129,7 +129,7 @@ class Pseudonym(FieldTransform):
     ) -> list[JsonValue]:
         if {*map(type, values)} != {str}:
             return [self.of_value(value, pseudonyms) for value in values]
-        return [digits[: self.digits] for digits in pseudonyms.of_texts([value.encode() for value in values])]
+        return [digits[: self.digits] for digits in pseudonyms.of_texts(list(map(str.encode, values)))]
 
     def transform(self, value: JsonValue, pseudonyms: Pseudonyms, key: bytes | None) -> Any:
         if isinstance(value, dict | list):

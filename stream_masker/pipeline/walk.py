@@ -12,13 +12,14 @@ dropped element is removed from its list; if a path counts elements (``[0]``), n
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, compress, repeat
-from operator import itemgetter
+from operator import attrgetter, itemgetter, setitem
 from typing import Any, NamedTuple
 
 import numpy as np
+from msgspec import UNSET, Struct
 
 from stream_masker.core.arrays import Int64Array, ranges
 from stream_masker.pipeline.paths import Document, EachStep, FilterStep, IndexStep, NameStep, Path, Step, members
@@ -31,23 +32,14 @@ from stream_masker.pipeline.transforms import DROPPED, FieldTransform, Pseudonym
 class Slots(NamedTuple):
     """n values in documents, ``containers[i][keys[i]]``.
 
-    keys: names in objects, or positions in lists; places: (1 + l, n) int64, the numbers of their documents, then their
-    positions in each of l lists around them, from the outside in.
+    keys: names in dicts, fields of structs, or positions in lists; places: (1 + l, n) int64, the numbers of their
+    documents, then their positions in each of l lists around them, from the outside in.
     """
 
     values: list[Any]
     containers: list[Any]
     keys: list[Any]
     places: Int64Array
-
-    @classmethod
-    def joined(cls, parts: Sequence[Slots]) -> Slots:
-        """Return the values at one path, at least one part, in the order of the documents."""
-        if len(parts) == 1:
-            return parts[0]
-        values, containers, keys = (list(chain.from_iterable(part[k] for part in parts)) for k in range(3))
-        places = np.concatenate([part.places for part in parts], axis=1)
-        return cls(values, containers, keys, places).take(np.lexsort(places[::-1]))
 
     def take(self, indices: Int64Array) -> Slots:
         """Return the values at these indices, in their order."""
@@ -65,24 +57,25 @@ class Slots(NamedTuple):
 
     def elements(self) -> Slots:
         """Return the elements of values that are lists."""
-        sizes = np.fromiter(map(len, self.values), np.int64, len(self.values))
+        lengths = list(map(len, self.values))
+        sizes = np.array(lengths, np.int64)
         positions = ranges(np.zeros_like(sizes), sizes)
-        containers = list(chain.from_iterable(map(repeat, self.values, sizes.tolist())))
+        containers = list(chain.from_iterable(map(repeat, self.values, lengths)))
         places = np.vstack((np.repeat(self.places, sizes, axis=1), positions))
         return Slots(list(chain.from_iterable(self.values)), containers, positions.tolist(), places)
 
     def fill(self, values: Iterable[Any]) -> None:
         """Write a value into each place."""
-        for container, key, value in zip(self.containers, self.keys, values, strict=False):
-            container[key] = value
+        in_structs = bool(self.containers) and isinstance(self.containers[0], Struct)
+        deque(map(setattr if in_structs else setitem, self.containers, self.keys, values), maxlen=0)
 
     def drop(self) -> None:
         """Remove the values from their objects; mark those in lists, which ``Walk`` removes."""
         for container, key in zip(self.containers, self.keys, strict=True):
-            if type(container) is dict:
-                del container[key]
-            else:
+            if type(container) is list:
                 container[key] = DROPPED
+            else:
+                del container[key]
 
 
 class Rest(NamedTuple):
@@ -164,7 +157,8 @@ class Walk:
 
     def through(self, documents: list[Document], root: Branch) -> None:
         """Treat documents in place; root: ``Branch.of`` the plan."""
-        self._treat(Slots([documents], [], [], np.empty((0, 1), np.int64)).elements(), root, self._unlisted)
+        n = len(documents)
+        self._treat(Slots(documents, [documents] * n, [*range(n)], np.arange(n)[np.newaxis]), root, self._unlisted)
 
     def _treat(self, slots: Slots, branch: Branch, inherited: Action) -> None:
         """Treat the values that a branch selects; inherited: the action of the values around them."""
@@ -194,33 +188,48 @@ class Walk:
         kinds = set(map(type, slots.values))
         for kind in sorted(kinds - {type(None)}, key=lambda kind: kind.__name__):
             some = slots if len(kinds) == 1 else slots.where(type(value) is kind for value in slots.values)
-            misfits = branch.misfits.get(kind, branch.further)
+            shape = dict if issubclass(kind, Struct) else kind
+            misfits = branch.misfits.get(shape, branch.further)
             if (refusing := _masked(misfits)) is not None:
                 self.refuse(some.places[0].tolist(), Reason.WRONG_SHAPE, refusing)
-            elif kind is dict and branch.names:
+            elif shape is dict and branch.names:
                 self._treat_objects(some, branch, action)
-            elif kind is list and branch.lists:
+            elif shape is list and branch.lists:
                 self._treat_lists(some, branch, action)
             elif {action, *(rest.action for rest in misfits if rest.action is not None)} != {Action.KEEP}:
                 some.drop()
 
     def _treat_objects(self, slots: Slots, branch: Branch, action: Action) -> None:
-        """Treat the members of objects."""
+        """Treat the members of objects, which have one type."""
         objects = slots.values
+        kind: Any = type(objects[0])
+        if issubclass(kind, Struct):
+            for name, field in kind.fields.items():
+                inner = branch.entered(frozenset({NameStep(name)}))
+                self._treat_members(slots, field, attrgetter(field), inner, action)
+            return
         if action is Action.DROP and (unlisted := set().union(*objects) - branch.names.keys()):
             for value in objects:
                 for name in unlisted if len(unlisted) <= len(value) else unlisted.intersection(value):
                     value.pop(name, None)
         for name, inner in branch.names.items():
-            if inner.is_kept:
-                continue
-            try:
-                some, values = slots, list(map(itemgetter(name), objects))
-            except KeyError:
-                some = slots.where(name in value for value in objects)
-                values = [value[name] for value in some.values]
-            if values:
-                self._treat(Slots(values, some.values, [name] * len(values), some.places), inner, action)
+            self._treat_members(slots, name, itemgetter(name), inner, action)
+
+    def _treat_members(
+        self, slots: Slots, key: str, member: Callable[[Any], Any], branch: Branch, action: Action
+    ) -> None:
+        """Treat one member of each object that has it; key: its name, or its field in structs."""
+        if branch.is_kept:
+            return
+        try:
+            values = list(map(member, slots.values))
+        except KeyError:
+            values = [value.get(key, UNSET) for value in slots.values]
+        if UNSET in values:
+            slots = slots.where(value is not UNSET for value in values)
+            values = [value for value in values if value is not UNSET]
+        if values:
+            self._treat(Slots(values, slots.values, [key] * len(values), slots.places), branch, action)
 
     def _treat_lists(self, slots: Slots, branch: Branch, action: Action) -> None:
         """Treat the elements of lists; those that the same paths select are treated together."""
@@ -232,7 +241,7 @@ class Walk:
                 self.refuse(wrong.places[0].tolist(), Reason.WRONG_SHAPE, filtered)
         for some, chosen in _cases(elements, branch.lists):
             self._treat(some, branch.entered(frozenset(chosen)), action)
-        for value in slots.values:
+        for value in slots.values if DROPPED in chain.from_iterable(slots.values) else ():
             if DROPPED in value:
                 _remove_dropped(value, counted=any(isinstance(step, IndexStep) for step in branch.lists))
 

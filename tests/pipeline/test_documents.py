@@ -101,11 +101,12 @@ def test_attributes_are_masked_inside_dropped_or_pseudonymized_objects(bench, po
     assert masked == {"d": {"code": "E11.9", "text": "Type 2 diabetes"}}
 
 
-def test_the_order_of_names_is_kept(bench):
+def test_the_order_of_names_is_that_of_the_record_or_if_unlisted_ones_are_dropped_of_the_plan(bench):
     record = {"z": 1, "d": {"text": "t", "y": 2, "code": "I10"}, "a": 3}
-    for policy in ({"unlisted": "keep"}, {"unlisted": "drop", "fields": {"keep": ["a", "z", "d.y"]}}):
-        (outcome,) = bench(CODE, **policy).mask(record)
-        assert outcome.value == b'{"z":1,"d":{"text":"Type 2 diabetes","y":2,"code":"E11.9"},"a":3}'
+    (kept,) = bench(CODE).mask(record)
+    assert kept.value == b'{"z":1,"d":{"text":"Type 2 diabetes","y":2,"code":"E11.9"},"a":3}'
+    (listed,) = bench(CODE, unlisted="drop", fields={"keep": ["a", "z", "d.y"]}).mask(record)
+    assert listed.value == b'{"d":{"code":"E11.9","text":"Type 2 diabetes","y":2},"a":3,"z":1}'
 
 
 def test_pseudonyms_are_keyed_hashes_of_the_text_alone():

@@ -296,30 +296,21 @@ class View(NamedTuple):
 
 @kernel
 def fill_orders(orders: Orders, weights: Int64Array, some: Int64Array, wanted: Int32Array) -> None:
-    """Fill the orders of ``wanted`` concepts by counting sorts. Neighbours mostly share a level, so that counts and
-    places are kept until it changes.
+    """Fill the orders of ``wanted`` concepts by counting sorts.
 
     ``some``: (n,) the candidate classes by their first candidates. ``weights``: (c,) those of all classes.
     """
     for i in wanted:
         row, order, starts, sums = orders.rows[i], orders.order[i], orders.starts[i], orders.sums[i]
-        level, since, total = int64(0), 0, int64(0)
         starts[:] = 0
-        for p in range(some.size):
-            if int64(row[some[p]]) != level:
-                starts[level + 1] += p - since
-                level, since = int64(row[some[p]]), p
-        starts[level + 1] += some.size - since
+        for j in some:
+            starts[int64(row[j]) + 1] += 1
         starts[:] = np.cumsum(starts)
         places = starts.copy()
-        place = places[level]
         for j in some:
-            if int64(row[j]) != level:
-                places[level] = place
-                level = int64(row[j])
-                place = places[level]
-            order[place] = j
-            place += 1
+            order[places[row[j]]] = j
+            places[row[j]] += 1
+        total = int64(0)
         for q in range(sums.size):
             sums[q] = total
             for j in order[q * STRIDE : (q + 1) * STRIDE]:

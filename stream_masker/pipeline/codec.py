@@ -260,11 +260,8 @@ class Codec:
 
     def _opened(self, records: Inputs, rejected: dict[int, Rejected]) -> dict[int, Opened]:
         """Return the documents of records, each with what writes it, by index. Others are rejected."""
-        values = {
-            index: value
-            for index, (offset, value) in enumerate(zip(records.offsets, records.values, strict=True))
-            if value is not None and offset not in rejected
-        }
+        given = enumerate(zip(records.offsets, records.values, strict=True))
+        values = {k: value for k, (offset, value) in given if value is not None and offset not in rejected}
         structs = self._read_structs([*values.values()]) if self._read_structs else repeat(None)
         opened = {}
         for (index, value), struct in zip(values.items(), structs, strict=False):

@@ -97,13 +97,6 @@ class AttributePlan:
     def is_array(self) -> bool:
         return self.path.arrays > 0
 
-    @property
-    def required(self) -> Iterator[Path]:
-        """The paths of what lacks a code if none is in it: records, or the elements of arrays, and their lists."""
-        elements = [place.path.elements for place in self.places if self.missing == "reject"]
-        yield from elements
-        yield from (path.around for path in elements if self.is_array)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldPolicy:

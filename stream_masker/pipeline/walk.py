@@ -122,7 +122,8 @@ class Branch:
     @classmethod
     def of(cls, plan: Plan) -> Branch:
         """Return all paths of a plan that are followed."""
-        required = (path for attribute in plan.attributes for path in attribute.required)
+        elements = [place.path.elements for one in plan.attributes if one.missing == "reject" for place in one.places]
+        required = [*elements, *(path.around for path in elements if path.arrays)]
         rests = [Rest(rule[0].steps, *rule) for rule in policy(plan)]
         return cls([*rests, *(Rest(path.steps, path, None) for path in required)])
 
@@ -137,9 +138,9 @@ class Branch:
 class Walk:
     """One walk, and what it finds.
 
-    found: the places of values that masking replaces, and of what requires a code (``AttributePlan.required``), by
-    path; refused: the reasons why records cannot be masked, with the configured paths, by record; tally: the
-    number of values that no transform could treat.
+    found: the places of values that masking replaces, and of records or elements that lack a code if none is in them,
+    by path; refused: the reasons why records cannot be masked, with the configured paths, by record; tally: the number
+    of values that no transform could treat.
     """
 
     def __init__(self, plan: Plan, pseudonyms: Pseudonyms, keys: Mapping[Path, Sequence[bytes]]) -> None:

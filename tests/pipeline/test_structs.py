@@ -134,29 +134,7 @@ def test_plans_that_read_more_are_not_read_as_structs(bench, kept):
 
 @pytest.mark.parametrize("shift", range(9))
 def test_texts_are_usual_within_the_bounds(shift):
-    good = [
-        b"",
-        b"1" * 15,
-        b"1" * 18,
-        b"1e99,",
-        b'"0e1234"',
-        b"1e-999,",
-        b"[" * 64,
-        b"{[" * 32,
-        b"x" * 100,
-        "é".encode(),
-    ]
-    bad = [
-        b"1" * 19,
-        b"1" * 40,
-        b"1e999,",
-        b"1E+0400]",
-        b"1.5e400\n",
-        b"[" * 65,
-        b"{[" * 33,
-        b"x" * 111,
-        b"\xc3",
-        b"\xed\xa0\x80",
-    ]
+    good = [b"", b"1" * 18, b"1e99,", b'"0e1234"', b"1e-999,", b"[" * 64, b"{[" * 32, b"x" * 100, "é".encode()]
+    bad = [b"1" * 19, b"1e999,", b"1E+0400]", b"1.5e400\n", b"[" * 65, b"{[" * 33, b"x" * 111, b"\xc3", b"\xed\xa0\x80"]
     texts = [b" " * shift + text for pair in zip(good, bad, strict=True) for text in pair]
     assert usual(texts, 110).tolist() == [usual([text], 110).item() for text in texts] == [True, False] * len(good)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from itertools import chain
 from typing import Any, Final, TypeAlias
 
@@ -16,7 +16,6 @@ import orjson
 from stream_masker.errors import StreamMaskerError
 from stream_masker.pipeline.paths import Document, Path
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError
-from stream_masker.pipeline.transforms import Pseudonyms
 
 Write: TypeAlias = Callable[[Any], bytes]
 """Writes a masked document. Raises RecordRejectedError if it does not fit its schema."""
@@ -119,14 +118,3 @@ def _check(document: Any) -> None:
 def _check_number(number: int) -> None:
     if not -(2**63) <= number < 2**64:
         raise RecordRejectedError(Reason.NUMBER_TOO_LARGE)
-
-
-def masked_keys(treatment: str, keys: Sequence[bytes | None], pseudonyms: Pseudonyms) -> Sequence[bytes | None]:
-    """Return the keys of messages, which are kept, dropped or replaced by pseudonyms; None stays None.
-
-    A text has the same pseudonym in a key and in a field.
-    """
-    if treatment != "pseudonymize":
-        return keys if treatment == "keep" else [None] * len(keys)
-    new = iter(pseudonyms.of_texts([key for key in keys if key is not None]))
-    return [None if key is None else next(new).encode() for key in keys]

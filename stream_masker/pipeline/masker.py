@@ -22,7 +22,7 @@ from stream_masker.core.random import FieldKeys, Keys, PositionKeys, Secret
 from stream_masker.core.statistics.counts import Counts, Groups, count_batch, count_groups, joined, merge
 from stream_masker.errors import ParameterError, StatisticsError, StreamMaskerError
 from stream_masker.pipeline.codec import DOCUMENTS, Codec, RecordPart
-from stream_masker.pipeline.formats import FormatUnavailableError, RecordFormat, masked_keys
+from stream_masker.pipeline.formats import FormatUnavailableError, RecordFormat
 from stream_masker.pipeline.plan import Plan
 from stream_masker.pipeline.reasons import Reason, Rejected
 from stream_masker.pipeline.records import (
@@ -34,7 +34,7 @@ from stream_masker.pipeline.records import (
     joined_columns,
     stamp,
 )
-from stream_masker.pipeline.transforms import Pseudonyms
+from stream_masker.pipeline.transforms import Pseudonyms, masked_keys
 
 BLOCK_RECORDS: Final = 5_000
 """The maximum number of records in a block."""

@@ -70,6 +70,17 @@ class Pseudonyms:
         return self.secret.words(purpose, self.secret.digests(texts)).tobytes()
 
 
+def masked_keys(treatment: str, keys: Sequence[bytes | None], pseudonyms: Pseudonyms) -> Sequence[bytes | None]:
+    """Return the keys of messages, which are kept, dropped or replaced by pseudonyms; None stays None.
+
+    A text has the same pseudonym in a key and in a field.
+    """
+    if treatment != "pseudonymize":
+        return keys if treatment == "keep" else [None] * len(keys)
+    new = iter(pseudonyms.of_texts([key for key in keys if key is not None]))
+    return [None if key is None else next(new).encode() for key in keys]
+
+
 def text_of(value: JsonValue) -> bytes:
     """Return the text of a value that is neither an object nor a list: of numbers and truth values their JSON."""
     if isinstance(value, str | UUID | Decimal | datetime.date | datetime.time):

@@ -38,7 +38,7 @@ PACKAGE = Path(stream_masker.__file__).parent
 END = KafkaError(KafkaError._PARTITION_EOF, "the end")
 MECHANISM = "core/mechanisms"
 RECORDS = 100
-MOST_OF_A_RECORD, MOST_OF_A_VERSION = 17, 22
+MOST_OF_A_RECORD, MOST_OF_A_VERSION = 16, 22
 """Upper limits: what joins the way must take the place of something on it."""
 
 

@@ -197,4 +197,7 @@ def test_a_value_does_not_depend_on_its_batch_nor_on_the_memory(rounding, candid
 def test_a_value_that_is_no_anchor_is_replaced_by_observed_concepts_by_the_rule():
     d, rng = WuPalmer(snomed_shaped(3_000)), np.random.default_rng(6)
     replacer = made(d, rng.choice(3_000, 300, replace=False), "calibrated", "observed", rng)
-    check(replacer, some_values(d, np.arange(3_000), rng, 300), "calibrated")
+    values, table = some_values(d, np.arange(3_000), rng, 300), replacer.table
+    last_of_class = table.members[table.starts[table.class_of[values.codes] + 1] - 1]
+    for references in (values.references, last_of_class):
+        check(replacer, values._replace(references=references), "calibrated")

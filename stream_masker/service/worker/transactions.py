@@ -95,7 +95,7 @@ class Outputs:
 
     def messages(self, partition: int, result: Result) -> Iterator[Produced]:
         """Yield the outcomes of a partition's records in order, and their blocks. A missing timestamp becomes now."""
-        times = (max(0, time) for time in result.timestamps)
+        times = map(max, result.timestamps, repeat(0))
         topic, place, none = repeat(self.topics.output), repeat(partition), repeat(None)
         masked = zip(topic, result.values, result.keys, place, none, none, times, result.headers, strict=False)
         rejected = result.rejected

@@ -116,9 +116,10 @@ class WorkerReport:
 
     def _count(self, result: Result) -> None:
         """Count the outcomes of records; their total is incremented last. Tombstones are not among the masked ones."""
-        rejected = result.rejected
-        values = (value for offset, value in zip(result.offsets, result.values, strict=True) if offset not in rejected)
-        self._metrics.add("records_masked_total", sum(value is not None for value in values))
+        rejected, values = result.rejected, [*result.values]
+        if rejected:
+            values = [value for offset, value in zip(result.offsets, values, strict=True) if offset not in rejected]
+        self._metrics.add("records_masked_total", len(values) - values.count(None))
         for (outcome, where), number in result.tally.items():
             if outcome == "emptied":
                 self._metrics.add("values_emptied_total", number)

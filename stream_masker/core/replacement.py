@@ -153,7 +153,7 @@ class Replacer:
         return Replacement(masks, distances, flags, Distortion(*sums))
 
     def _make_orders(self, indices: Int32Array) -> None:
-        """Put the candidates around some concepts in order; equally near ones by their first member."""
+        """Put the candidates around some concepts in order; equally near ones by their first candidate."""
         wanted = np.unique(indices[~self._made[indices]])
         if wanted.size:
             fill_orders(self._rule.orders, self.classes.weights, self._some, wanted)

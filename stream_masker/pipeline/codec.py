@@ -226,7 +226,7 @@ class Codec:
         opened = self._opened(records, rejected)
         indices, documents = np.array([*opened], np.int64), [document for document, _ in opened.values()]
         read_keys = {path: list(map(key_text, first_values(documents, path))) for path in self._keys}
-        walk = Walk(self._plan, self._pseudonyms, read_keys)
+        walk = Walk(self._plan, self._pseudonyms, read_keys, is_ordered=self._read_structs is not None)
         noise_key = self._plan.noise_key
         keys = [] if noise_key is None else read_keys[noise_key]
         if noise_key is not None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from itertools import chain
 from typing import Any, Final, TypeAlias
 
+import msgspec
 import orjson
 
 from stream_masker.errors import StreamMaskerError
@@ -25,6 +26,9 @@ Opened: TypeAlias = tuple[Document, Write]
 
 Form: TypeAlias = Callable[[bytes], Opened]
 """Opens a record. Raises RecordRejectedError."""
+
+encode_json: Final = msgspec.json.Encoder().encode
+"""Writes structs and dicts alike."""
 
 MAX_DEPTH: Final = 64
 """The maximum depth of a record. An object without objects or lists has depth 1."""
@@ -75,7 +79,7 @@ def record_form(record_format: RecordFormat | None, most_bytes: int = 1 << 62) -
     def open_record(value: bytes) -> Opened:
         if len(value) > most_bytes:
             raise RecordRejectedError(Reason.TOO_LARGE)
-        content, write = (value, orjson.dumps) if decode is None else decode(value)
+        content, write = (value, encode_json) if decode is None else decode(value)
         document = _parsed(content) if isinstance(content, bytes) else content
         if type(document) is not dict:
             raise RecordRejectedError(Reason.NOT_AN_OBJECT)

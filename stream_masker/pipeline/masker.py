@@ -25,15 +25,7 @@ from stream_masker.pipeline.codec import DOCUMENTS, Codec, RecordPart
 from stream_masker.pipeline.formats import FormatUnavailableError, RecordFormat
 from stream_masker.pipeline.plan import Plan
 from stream_masker.pipeline.reasons import Reason, Rejected
-from stream_masker.pipeline.records import (
-    GROUP_HEADER,
-    Block,
-    Header,
-    Inputs,
-    Result,
-    joined_columns,
-    stamp,
-)
+from stream_masker.pipeline.records import GROUP_HEADER, Block, Header, Inputs, Result, joined_columns, stamp
 from stream_masker.pipeline.transforms import Pseudonyms, masked_keys
 
 BLOCK_RECORDS: Final = 5_000
@@ -74,12 +66,7 @@ class RecordMasker:
     """
 
     def __init__(
-        self,
-        plan: Plan,
-        mechanism: Mechanism,
-        secret: bytes,
-        *,
-        record_format: RecordFormat | None = None,
+        self, plan: Plan, mechanism: Mechanism, secret: bytes, *, record_format: RecordFormat | None = None
     ) -> None:
         """``record_format``: the format of values, None for JSON.
 

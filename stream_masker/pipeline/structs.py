@@ -1,8 +1,8 @@
 """A second reader of JSON: it reads only what the plan names, and makes no dictionaries.
 
-If unlisted fields are dropped, and all paths are of names and ``[*]``, each object in a record gets a type with the
-members that the paths name (``Members``). msgspec decodes these, and skips all others. A walk treats such objects
-as it treats dictionaries. The names of a record are written in the order of the plan.
+If unlisted fields are dropped, the paths of fields are of names and ``[*]``, and none enters a kept object, each object
+in a record gets a type with the members that the paths name (``Members``). msgspec decodes these, and skips all others.
+A walk treats such objects as it treats dictionaries. The names of a record are written in the order of the plan.
 
 No record is rejected here. What ``formats.record_form`` may reject, and what has another shape than the paths require,
 is left to that.
@@ -20,7 +20,7 @@ import numpy as np
 from msgspec import UNSET, UnsetType
 
 from stream_masker.core.arrays import BoolArray
-from stream_masker.pipeline.formats import LONG, MAX_DEPTH, Opened
+from stream_masker.pipeline.formats import LONG, MAX_DEPTH, Opened, encode_json
 from stream_masker.pipeline.paths import EachStep, JsonValue, NameStep, Step
 from stream_masker.pipeline.plan import Action, Plan
 from stream_masker.pipeline.walk import Branch
@@ -61,13 +61,13 @@ def struct_reader(plan: Plan, branch: Branch) -> ReadStructs | None:
         root = _type_of_objects(branch, Action.KEEP if plan.fields.unlisted == "keep" else Action.DROP, keys)
     except _NotExpressibleError:
         return None
-    decode, write, most_bytes = msgspec.json.Decoder(root).decode, msgspec.json.Encoder().encode, plan.record_bytes
+    decode, most_bytes = msgspec.json.Decoder(root).decode, plan.record_bytes
 
     def read(texts: Sequence[bytes]) -> list[Opened | None]:
         opened: list[Opened | None] = []
         for text, is_usual in zip(texts, usual(texts, most_bytes).tolist(), strict=True):
             try:
-                opened.append((decode(text), write) if is_usual else None)
+                opened.append((decode(text), encode_json) if is_usual else None)
             except msgspec.MsgspecError:
                 opened.append(None)
         return opened
@@ -125,21 +125,23 @@ def usual(texts: Sequence[bytes], most_bytes: int) -> BoolArray:
     ``most_bytes``, has more than ``MAX_DEPTH`` objects and lists, an integer of so many digits that it may be beyond 64
     bits, or an exponent that may be beyond 64-bit floats.
     """
-    joined = b"\n".join([*texts, b" " * 8])
-    ends = np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)) + 1)
+    sizes = np.fromiter(map(len, texts), np.int64, len(texts))
+    read = [text if len(text) <= most_bytes else b"" for text in texts]
+    joined, ends = b"\n".join([*read, b" " * 8]), np.cumsum(np.where(sizes <= most_bytes, sizes, 0) + 1)
     characters = np.frombuffer(joined, np.uint8, len(joined) // 8 * 8)
     lower, is_digit = characters | np.uint8(0x20), (characters - np.uint8(ord("0"))) < 10
     openings = np.searchsorted(np.flatnonzero(lower == ord("{")), ends)  # 0x20 makes [ a {, and E an e
-    are_usual = (np.diff(openings, prepend=0) <= MAX_DEPTH) & (np.diff(ends, prepend=0) <= most_bytes + 1)
-    exponents = np.flatnonzero(is_digit[:-1] & (lower[1:] == ord("e"))) + 1
+    are_usual = (np.diff(openings, prepend=0) <= MAX_DEPTH) & (sizes <= most_bytes)
+    exponents = np.flatnonzero(is_digit[:-4] & (lower[1:-3] == ord("e")) & is_digit[3:-1]) + 1  # of three digits
     unusual = [at for at in exponents.tolist() if _EXPONENT.match(joined, at)]
     if (is_digit.view(np.uint64) == _EIGHT_DIGITS).any():  # eight of any 15 are in one word
         for more in (1, 2, 4, 8, LONG - 16):
             is_digit = is_digit[more:] & is_digit[:-more]
+        is_digit[1:] &= ~is_digit[:-1]  # the first of each run
         unusual += np.flatnonzero(is_digit).tolist()
     are_usual[np.searchsorted(ends, unusual, "right")] = False
     if not _is_utf8(joined):
-        are_usual &= list(map(_is_utf8, texts))
+        are_usual &= list(map(_is_utf8, read))
     return are_usual
 
 

@@ -143,8 +143,12 @@ class Walk:
     of values that no transform could treat.
     """
 
-    def __init__(self, plan: Plan, pseudonyms: Pseudonyms, keys: Mapping[Path, Sequence[bytes]]) -> None:
-        """keys: those that transforms need, by path and record."""
+    def __init__(
+        self, plan: Plan, pseudonyms: Pseudonyms, keys: Mapping[Path, Sequence[bytes]], *, is_ordered: bool
+    ) -> None:
+        """keys: those that transforms need, by path and record; is_ordered: whether members get the order of the plan,
+        that of structs, so that the order tells nothing of dropped members."""
+        self._is_ordered = is_ordered
         self._unlisted = Action.KEEP if plan.fields.unlisted == "keep" else Action.DROP
         self._pseudonyms, self._keys = pseudonyms, keys
         self.found: defaultdict[Path, list[Slots]] = defaultdict(list)
@@ -213,6 +217,9 @@ class Walk:
             for value in objects:
                 for name in unlisted if len(unlisted) <= len(value) else unlisted.intersection(value):
                     value.pop(name, None)
+        for value in objects if self._is_ordered else ():
+            for name in [name for name in branch.names if name in value]:
+                value[name] = value.pop(name)
         for name, inner in branch.names.items():
             self._treat_members(slots, name, itemgetter(name), inner, action)
 

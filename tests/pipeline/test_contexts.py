@@ -67,14 +67,7 @@ def test_the_context_of_any_values_is_read(event: dict[str, Any], kept: int, in_
         assert part.batch.context.tolist() == [expected]
 
 
-@pytest.mark.parametrize(
-    ("path", "said"),
-    [
-        ("a[*].x", "has a [*]"),
-        ("b.code", "is masked"),
-        ("b", "is masked"),
-    ],
-)
+@pytest.mark.parametrize(("path", "said"), [("a[*].x", "has a [*]"), ("b.code", "is masked"), ("b", "is masked")])
 def test_a_context_of_several_or_of_masked_values_is_refused(path: str, said: str) -> None:
     with pytest.raises(ConfigurationError) as raised:
         plan_of(policy(), Context.of({path: ["a"]}), code="b.code")

@@ -81,11 +81,7 @@ def test_a_mechanism_error_rejects_the_whole_group_without_retrying_records(grou
 
 
 @pytest.mark.parametrize(
-    ("patients", "units"),
-    [
-        (["a", "b", "a", "c"], [0, 1, 0, 2]),
-        ([7, "7", 8, 9.5], [0, 0, 1, 2]),
-    ],
+    ("patients", "units"), [(["a", "b", "a", "c"], [0, 1, 0, 2]), ([7, "7", 8, 9.5], [0, 0, 1, 2])]
 )
 def test_groups_count_noise_keys(bench, patients, units):
     on_bench = grouping(bench, "patient.id")

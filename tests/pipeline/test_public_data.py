@@ -41,10 +41,7 @@ def test_change_events_have_one_noise_key_and_one_code(bench, connect, before, a
     on_bench = bench(
         {"code": {"path": f"{at}after.code", "also": [f"{at}before.code"]}},
         unlisted="drop",
-        fields={
-            "keep": [f"{at}op", "schema"],
-            "pseudonymize": [f"{at}after.patient_id", f"{at}before.patient_id"],
-        },
+        fields={"keep": [f"{at}op", "schema"], "pseudonymize": [f"{at}after.patient_id", f"{at}before.patient_id"]},
     )
     paths = list(map(compile_path, alternatives(f"{at}after.patient_id | {at}before.patient_id")))
     plan = replace(on_bench.plan, noise_key=Path("either", paths[0].steps, paths[1]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from support.documents import encoded, places, put
 
 from stream_masker.pipeline import codec
+from stream_masker.pipeline.formats import LONG
 from stream_masker.pipeline.structs import struct_reader, usual
 from stream_masker.pipeline.transforms import Constant, NumberBands
 from stream_masker.pipeline.walk import Branch
@@ -94,6 +96,23 @@ def check_equal(benches: list[Any], values: list[bytes]) -> None:
     for number in set(range(len(values))) - one.rejected.keys():
         assert read(one.values[number]) == read(other.values[number])
         check_masks(benches[0], orjson.loads(one.values[number]))
+
+
+def test_no_byte_tells_which_reader_read_a_record(benches):
+    """It depends on what is dropped, too."""
+    values = [orjson.dumps(EVENT | {"id": 1e20, "skipped": text}) for text in ("short", "1" * LONG)]
+    result = benches[0].result([benches[0].record(k, value) for k, value in enumerate(values)])
+    assert result.values[0] == result.values[1] is not None
+
+
+@pytest.mark.parametrize("text", [b"0", b"1e", b"1e1000,", b"{"])
+def test_hostile_texts_take_bounded_memory(text):
+    texts = [text * ((1 << 19) // len(text))] * 4
+    tracemalloc.start()
+    usual(texts, 1 << 20)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 30 * sum(map(len, texts))
 
 
 def read(text: bytes) -> Any:

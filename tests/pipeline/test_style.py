@@ -78,10 +78,7 @@ def test_every_written_text_is_found_again_as_its_concept(request, name, style):
 ORIGINALS = ["I10", "i10", " I10", "Essential hypertension", "high blood pressure", "htn", "I10.9", "i109"]
 
 
-@pytest.mark.parametrize(
-    ("style", "masked"),
-    [("id", "E11.9"), ("dotless", "E119"), ("label", "Type 2 diabetes")],
-)
+@pytest.mark.parametrize(("style", "masked"), [("id", "E11.9"), ("dotless", "E119"), ("label", "Type 2 diabetes")])
 def test_one_style_is_written_whatever_the_record_has(bench, style, masked):
     given = {"path": "code", "style": style, "unknown": "ancestor", "mapping": {"htn": "I10"}}
     on_bench = bench({"code": given}, synonyms={"I10": ["High blood pressure"]})

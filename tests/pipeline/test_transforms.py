@@ -62,13 +62,7 @@ def test_values(transform, value, expected):
     assert made(transform, value) == expected
 
 
-TRANSFORMS = [
-    NumberBands(10),
-    DateUnit("month"),
-    LeadingCharacters(3),
-    Pseudonym(16),
-    DateShift(30, KEY),
-]
+TRANSFORMS = [NumberBands(10), DateUnit("month"), LeadingCharacters(3), Pseudonym(16), DateShift(30, KEY)]
 
 
 @pytest.mark.parametrize("transform", TRANSFORMS)

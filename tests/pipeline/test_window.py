@@ -157,10 +157,7 @@ EVERY = replace(SETTINGS, min_new_records=5)
         (WindowLog(SETTINGS), [(0, 9), 0.0, (10, 19), {0.5}, 1.0]),
         (filled([span(0, 29)], first=False), [0.0, (30, 79), {1.0}, (80, 81), 60.9, {61.0}, 1_000.0]),
         (filled([span(0, 29)], EVERY, first=False), [0.0, {60.0}, (30, 33), 200.0, (34, 34), {200.0}]),
-        (
-            filled([span(0, 29), span(30, 59)], since=BlockRange(0, 1), first=False),
-            [0.0, 1_000.0, (60, 60), {1_000.0}],
-        ),
+        (filled([span(0, 29), span(30, 59)], since=BlockRange(0, 1), first=False), [0.0, 1_000.0, (60, 60), {1_000.0}]),
     ],
     ids=["the first one", "enough records, or a time", "enough new records", "after the last version's blocks"],
 )

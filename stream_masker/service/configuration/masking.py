@@ -105,7 +105,8 @@ class ShiftSection(Section):
     it is a path."""
 
 
-ConstantValue: TypeAlias = StrictStr | StrictBool | StrictInt | StrictFloat | None
+ConstantInt: TypeAlias = Annotated[StrictInt, Field(ge=-(2**63), lt=2**64)]
+ConstantValue: TypeAlias = StrictStr | StrictBool | ConstantInt | StrictFloat | None
 
 
 class FieldsSection(Section):

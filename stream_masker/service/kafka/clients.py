@@ -122,7 +122,7 @@ def _client(kind: type[Any], properties: ClientProperties) -> Any:
 
 
 def fatal_error(client: Producer, failure: SystemError) -> KafkaException:
-    """Return the fatal error of a client that a call ended for with a SystemError; raise this one if there is none.
+    """Return a client's fatal error, after a call that ended with a SystemError; raise this if there is none.
 
     confluent-kafka leaves the exception pending while it calls the callbacks for failed deliveries and log lines. Their
     Python code may clear or override it, and only a SystemError remains. A client with a fatal error reports it again

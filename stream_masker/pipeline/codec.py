@@ -162,7 +162,7 @@ def _numbered(parts: Sequence[Found], places: int) -> tuple[list[Int64Array], In
     for (place, path, slots), column in zip(distinct.values(), columns, strict=True):
         column[0] = slots.places[0] * places + place
         column[1 : 1 + len(path.levels)] = slots.places[list(path.levels)]
-    if len(columns) == 1 and len(slots.places) == 1 + levels:  # in order, each element once
+    if len(columns) == 1 and len(parts[0][2].places) == 1 + levels:  # in order, each element once
         return [np.arange(columns[0].shape[1])] * len(parts), columns[0][0]
     keys = np.concatenate([np.zeros((1 + levels, 0), np.int64), *columns], axis=1)
     order = np.lexsort(keys[::-1])

@@ -192,6 +192,6 @@ def policy(plan: Plan) -> list[tuple[Path, Action, FieldTransform | None]]:
     rules: list[tuple[Path, Action, FieldTransform | None]] = [(path, Action.MASKED, None) for _, path in plan.written]
     for key, paths in plan.fields.lists.items():
         plain = Action.KEEP if key == "keep" else Action.DROP
-        rules += [(path, Action.TRANSFORM if rule else plain, rule) for path, rule in paths.items()]
+        rules += [(path, plain if rule is None else Action.TRANSFORM, rule) for path, rule in paths.items()]
     kept = (path.filter_fields() for path, action, _ in rules if action is not Action.DROP)
     return [*rules, *((field, Action.KEEP, None) for field in chain.from_iterable(kept))]

@@ -125,13 +125,13 @@ def usual(texts: Sequence[bytes], most_bytes: int) -> BoolArray:
     ``most_bytes``, has more than ``MAX_DEPTH`` objects and lists, an integer of so many digits that it may be beyond 64
     bits, or an exponent that may be beyond 64-bit floats.
     """
-    sizes = np.fromiter(map(len, texts), np.int64, len(texts))
     read = [text if len(text) <= most_bytes else b"" for text in texts]
-    joined, ends = b"\n".join([*read, b" " * 8]), np.cumsum(np.where(sizes <= most_bytes, sizes, 0) + 1)
+    sizes, read_sizes = (np.fromiter(map(len, each), np.int64, len(each)) for each in (texts, read))
+    joined, ends = b"\n".join([*read, b" " * 8]), np.cumsum(read_sizes + 1)
     characters = np.frombuffer(joined, np.uint8, len(joined) // 8 * 8)
     lower, is_digit = characters | np.uint8(0x20), (characters - np.uint8(ord("0"))) < 10
     openings = np.searchsorted(np.flatnonzero(lower == ord("{")), ends)  # 0x20 makes [ a {, and E an e
-    are_usual = (np.diff(openings, prepend=0) <= MAX_DEPTH) & (sizes <= most_bytes)
+    are_usual: BoolArray = (np.diff(openings, prepend=0) <= MAX_DEPTH) & (sizes == read_sizes)
     exponents = np.flatnonzero(is_digit[:-4] & (lower[1:-3] == ord("e")) & is_digit[3:-1]) + 1  # of three digits
     unusual = [at for at in exponents.tolist() if _EXPONENT.match(joined, at)]
     if (is_digit.view(np.uint64) == _EIGHT_DIGITS).any():  # eight of any 15 are in one word

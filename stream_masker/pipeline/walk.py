@@ -249,7 +249,7 @@ class Walk:
                 self.refuse(wrong.places[0].tolist(), Reason.WRONG_SHAPE, filtered)
         for some, chosen in _cases(elements, branch.lists):
             self._treat(some, branch.entered(frozenset(chosen)), action)
-        for value in slots.values if DROPPED in chain.from_iterable(slots.values) else ():
+        for value in slots.values:
             if DROPPED in value:
                 _remove_dropped(value, counted=any(isinstance(step, IndexStep) for step in branch.lists))
 

@@ -106,14 +106,15 @@ class ActiveStatistics:
             raise StatisticsError(f"it is for the masking secret with the id {given}, and this process has {own}")
 
     def _tell(self, message: StatisticsMessage) -> None:
-        """Log a version that comes into force, and how often codes are guessed with the first one that tells it.
+        """Log a version that comes into force, and how often codes are guessed, or that this is not known: with the
+        first version in force, and again with the first one that tells it, if that is a later one.
 
         One that was published without the counts of its window does not tell it.
         """
         other = message.configuration != self.masking.plan.configuration
         remark = f", computed under another configuration ({message.configuration})" if other else ""
         log.info("statistics version %d in force%s", message.version, remark)
-        if not self._told:
+        if not self._told and (message.guessed is not None or not self.version):
             self._told = message.guessed is not None
             log.info(guessed_line(message.guessed or {}, unknown="not known yet, a later version states it"))
 

@@ -79,7 +79,7 @@ def test_how_often_codes_are_guessed_is_logged_once(
 ) -> None:
     chances = {"semantic_noise": 0.48, "semantic_transport": 0.33}
     with caplog.at_level("INFO"):
-        for version, guessed in ((3, None), (4, chances), (5, chances)):
+        for version, guessed in ((3, None), (4, None), (5, chances), (6, chances)):
             active.consider(published(message(version, guessed=guessed, configuration="f" * 16)))
     said = [record.getMessage() for record in caplog.records]
     guessed = [text.partition(".")[0] for text in said if "Guessed right" in text]

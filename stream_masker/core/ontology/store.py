@@ -7,12 +7,11 @@ import os
 import shutil
 import tempfile
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple, SupportsIndex
+from typing import NamedTuple
 from zlib import crc32
 
 import numpy as np
@@ -42,30 +41,6 @@ class Arrays(NamedTuple):
     paths: Int32Array
     checksums: NDArray[np.uint32]
     owners: Int32Array
-
-
-@dataclass(frozen=True, slots=True)
-class Texts:
-    """n texts, decoded on access: text k is the UTF-8 ``utf8[starts[k]:ends[k]]``.
-
-    utf8: (b,) uint8; starts, ends: (n,) int64.
-    """
-
-    utf8: UInt8Array
-    starts: Int64Array
-    ends: Int64Array
-
-    def __len__(self) -> int:
-        return self.starts.size
-
-    def __getitem__(self, index: SupportsIndex) -> str:
-        return str(self.utf8.data[self.starts[index] : self.ends[index]], "utf-8", "surrogatepass")
-
-    def __iter__(self) -> Iterator[str]:
-        return map(self.__getitem__, range(len(self)))
-
-
-Sequence.register(Texts)
 
 
 def encoded_texts(texts: Sequence[str]) -> tuple[UInt8Array, Int64Array]:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, SupportsIndex
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_masker.core.arrays import BoolArray, Int32Array, Int64Array, frozen_array, ranges
+from stream_masker.core.arrays import BoolArray, Int32Array, Int64Array, UInt8Array, frozen_array, ranges
 from stream_masker.core.ontology.draft import Draft, arrays_of, reading
 from stream_masker.core.ontology.formats import find_source
-from stream_masker.core.ontology.store import Arrays, Texts, owners_of, stored
+from stream_masker.core.ontology.store import Arrays, owners_of, stored
 from stream_masker.errors import ParameterError, UnknownConceptError
 
 if TYPE_CHECKING:
@@ -22,6 +23,30 @@ if TYPE_CHECKING:
 
 UNKNOWN: Final = -2
 """The position of a value that has no concept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """n texts, decoded on access: text k is the UTF-8 ``utf8[starts[k]:ends[k]]``.
+
+    utf8: (b,) uint8; starts, ends: (n,) int64.
+    """
+
+    utf8: UInt8Array
+    starts: Int64Array
+    ends: Int64Array
+
+    def __len__(self) -> int:
+        return self.starts.size
+
+    def __getitem__(self, index: SupportsIndex) -> str:
+        return str(self.utf8.data[self.starts[index] : self.ends[index]], "utf-8", "surrogatepass")
+
+    def __iter__(self) -> Iterator[str]:
+        return map(self.__getitem__, range(len(self)))
+
+
+Sequence.register(Texts)
 
 
 class Closure(NamedTuple):

@@ -48,6 +48,12 @@ def check_floor(statistics: Statistics, baseline: Statistics | None = None) -> N
             )
 
 
+def put_in_force(message: StatisticsMessage, mechanism: Mechanism) -> None:
+    """Mask with a version from now on. Raises StatisticsError for another mechanism's, or as ``check_floor`` does."""
+    check_floor(message.statistics)
+    mechanism.restore(message.snapshot)
+
+
 def shown(exact: Statistics, taxonomies: Taxonomies, least: int) -> Statistics:
     """Return statistics as people may see them: without counts of single concepts, and without shares of few values.
 

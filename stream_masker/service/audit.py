@@ -29,7 +29,7 @@ from stream_masker.pipeline.records import (
     VERSION_HEADER,
     Header,
 )
-from stream_masker.pipeline.versions import shown
+from stream_masker.pipeline.versions import put_in_force, shown
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.build import build_taxonomies
 from stream_masker.service.formats import wire_format
@@ -175,7 +175,7 @@ class _Auditor:
         """
         if version not in self._versions():
             raise StatisticsError(f"statistics version {version} is not on {self._topics.statistics}")
-        self._masking.restore(decode_statistics(self._versions()[version]))
+        put_in_force(decode_statistics(self._versions()[version]), self._masking.mechanism)
         masker, topic = self._masking.masker, self._topics.input
         for record in records:
             headers_of(record)  # marks one whose headers cannot be read, as the worker's input does

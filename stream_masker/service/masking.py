@@ -9,9 +9,7 @@ from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.pipeline.formats import RecordFormat
 from stream_masker.pipeline.masker import RecordMasker
-from stream_masker.pipeline.messages import StatisticsMessage
 from stream_masker.pipeline.plan import Plan
-from stream_masker.pipeline.versions import check_floor
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.build import build_mechanism, build_plan
 from stream_masker.service.configuration.secret import masking_secret, read_secret
@@ -44,11 +42,3 @@ class Masking:
     def taxonomies(self) -> dict[str, Taxonomy]:
         """The taxonomy of each nominal attribute, in attribute order."""
         return {attribute.name: attribute.concepts.taxonomy for attribute in self.plan.attributes}
-
-    def restore(self, message: StatisticsMessage) -> None:
-        """Mask with a statistics version from now on.
-
-        Raises StatisticsError if it is of another mechanism, or if its variances are too small.
-        """
-        check_floor(message.statistics)
-        self.mechanism.restore(message.snapshot)

@@ -25,6 +25,7 @@ from support.results import InputRecord, inputs
 
 from stream_masker.pipeline.messages import decode_block, encode_block
 from stream_masker.pipeline.records import Block
+from stream_masker.pipeline.versions import put_in_force
 from stream_masker.pipeline.window import CalibrationSettings, WindowLog
 from stream_masker.service.configuration import load_configuration
 from stream_masker.service.events.synthetic import SyntheticDischarges
@@ -75,7 +76,7 @@ def encoded(size: int, records: int) -> list[bytes]:
     configuration = load_configuration(NESTED, {})
     masking, number = Masking(configuration), min(records, DISTINCT * size)
     values = [orjson.dumps(event) for event in SyntheticDischarges(configuration, seed=1).events(number)]
-    masking.restore(FileMasking(configuration).snapshot(starmap(FileEvent, enumerate(values))))
+    put_in_force(FileMasking(configuration).snapshot(starmap(FileEvent, enumerate(values))), masking.mechanism)
     events = [InputRecord(offset, value) for offset, value in enumerate(values)]
     parts = (inputs(events[start : start + size]) for start in range(0, number, size))
     results = (masking.masker.mask("discharges", 0, part, statistics_version=1) for part in parts)

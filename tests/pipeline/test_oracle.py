@@ -13,6 +13,7 @@ import pytest
 from support.results import InputRecord, Masked, inputs, outcomes
 from support.small_configuration import write_small
 
+from stream_masker.pipeline.versions import put_in_force
 from stream_masker.service.configuration import load_configuration
 from stream_masker.service.files import FileEvent
 from stream_masker.service.files.masking import FileMasking
@@ -42,7 +43,7 @@ def deployment(folder: Path, topic: str, rounding: str) -> Masking:
     configuration = load_configuration(path, {})
     window = (orjson.dumps({"code": code, "patient": "nobody"}) for code in CODES)
     masking = Masking(configuration)
-    masking.restore(FileMasking(configuration).snapshot(starmap(FileEvent, enumerate(window))))
+    put_in_force(FileMasking(configuration).snapshot(starmap(FileEvent, enumerate(window))), masking.mechanism)
     return masking
 
 

@@ -29,6 +29,7 @@ from stream_masker.pipeline.plan import AttributePlan
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError, Rejected
 from stream_masker.pipeline.records import Inputs, Result, Tally
 from stream_masker.pipeline.risk import assess_version, guess_chances
+from stream_masker.pipeline.versions import put_in_force
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.build import build_risk_limits, mechanism_line
 from stream_masker.service.files import FileEvent
@@ -185,7 +186,7 @@ class FileMasking:
         rest, size = iter(events), self._configuration.calibration.window_records if snapshot is None else 0
         buffered = list(islice(rest, size))
         message = self.snapshot(buffered) if snapshot is None else self._decoded(snapshot)
-        self._masking.restore(message)
+        put_in_force(message, self._mechanism)
         self.version, self._guessed = message.version, message.guessed or {}
         return chain(buffered, rest)
 

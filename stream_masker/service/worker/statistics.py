@@ -10,6 +10,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPar
 
 from stream_masker.errors import StatisticsError
 from stream_masker.pipeline.messages import SealError, StatisticsMessage, TopicSeal, decode_statistics
+from stream_masker.pipeline.versions import put_in_force
 from stream_masker.service.kafka.reader import READ_MESSAGES, SINGLE_PARTITION, Versions, is_partition_end
 from stream_masker.service.masking import Masking
 from stream_masker.service.observability.logs import describe
@@ -88,7 +89,7 @@ class ActiveStatistics:
             try:
                 message = decode_statistics(value)
                 self._check_secret(message)
-                self.masking.restore(message)
+                put_in_force(message, self.masking.mechanism)
             except Exception as error:  # noqa: BLE001 - a defective version must not end every worker
                 self.refused, self.refusals = f"version {version} was refused: {describe(error)}", self.refusals + 1
                 log.warning("statistics %s", self.refused)

@@ -18,8 +18,7 @@ from stream_masker.pipeline.records import Block
 from stream_masker.pipeline.versions import History, Publish, VersionPlanner
 from stream_masker.pipeline.window import WindowLog
 from stream_masker.service.calibrator.bootstrap import CalibratorComponents
-from stream_masker.service.calibrator.calibration import Calibration
-from stream_masker.service.calibrator.metrics import initialise_counters
+from stream_masker.service.calibrator.calibration import Calibration, initialise_counters
 from stream_masker.service.configuration.secret import topic_seal
 from stream_masker.service.observability.metrics import Health, Metrics
 

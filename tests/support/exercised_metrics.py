@@ -20,7 +20,7 @@ from stream_masker.pipeline.messages import TopicSeal
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.pipeline.risk import VersionRisk
 from stream_masker.service.calibrator.bootstrap import CalibratorComponents, build_components
-from stream_masker.service.calibrator.metrics import set_risk_metrics
+from stream_masker.service.calibrator.calibration import set_risk_metrics
 from stream_masker.service.configuration import Configuration, load_configuration
 from stream_masker.service.observability.metrics import Health, Metrics, ProcessName, process_registry
 from stream_masker.service.worker.worker import TransactionOutcome, WorkerReport

@@ -26,8 +26,7 @@ from yarl import URL
 
 from stream_masker.errors import ServiceError
 from stream_masker.service.calibrator.bootstrap import CalibratorComponents, build_components
-from stream_masker.service.calibrator.calibration import Calibration
-from stream_masker.service.calibrator.metrics import initialise_counters
+from stream_masker.service.calibrator.calibration import Calibration, initialise_counters
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.kafka.clients import PropertyValue, calibrator_group, credentials
 from stream_masker.service.kafka.errors import NoBrokerError

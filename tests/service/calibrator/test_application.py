@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 from stream_masker.errors import ServiceError
 from stream_masker.service.calibrator import process
 from stream_masker.service.calibrator.bootstrap import CalibratorComponents
-from stream_masker.service.calibrator.metrics import initialise_counters
+from stream_masker.service.calibrator.calibration import initialise_counters
 from stream_masker.service.calibrator.process import STANDBY, Driver, build_app
 from stream_masker.service.observability.metrics import Health, Metrics
 

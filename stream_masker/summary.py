@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from stream_masker.core.risk.risk import Guess, Risk
-from stream_masker.core.statistics.summary import Statistics
+from stream_masker.core.statistics.statistics import Statistics
 
 MAX_UNCHANGED, NOTABLE = 0.5, 0.05
 """The share of records above which a warning says that masking leaves most of them as they were; and how much lower

@@ -1,18 +1,23 @@
-"""Types of arrays that the whole package shares, read-only arrays, and variable-length rows.
+"""Types of arrays that the whole package shares, read-only arrays, variable-length rows, and arrays as texts.
 
 An ``…Array`` has one dimension where a kernel's signature names it, and any number elsewhere; a ``…Matrix`` has two
 dimensions, a ``…Cube`` three. Variable-length rows are stored as *compressed rows*: one array of values, and an array
-of offsets such that row k is ``values[offsets[k]:offsets[k + 1]]``.
+of offsets such that row k is ``values[offsets[k]:offsets[k + 1]]``. Arrays in JSON are texts: base64 of the
+zlib-compressed little-endian bytes.
 """
 
 from __future__ import annotations
 
+import base64
+import zlib
 from collections.abc import Iterable
 from itertools import accumulate, pairwise
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+from stream_masker.errors import StatisticsError
 
 Float64Array: TypeAlias = NDArray[np.float64]
 Float32Array: TypeAlias = NDArray[np.float32]
@@ -69,3 +74,23 @@ def ranges(starts: Int64Array, lengths: Int64Array) -> Int64Array:
     """Concatenate the index ranges ``starts[k] … starts[k] + lengths[k] - 1``."""
     before = np.cumsum(lengths) - lengths
     return np.repeat(starts - before, lengths) + np.arange(int(lengths.sum()))
+
+
+def pack_array(array: NDArray[Any]) -> str:
+    """Return the text of an array's numbers, in order; the reader must know shape and type."""
+    return base64.b64encode(zlib.compress(array.astype(array.dtype.newbyteorder("<")).tobytes())).decode("ascii")
+
+
+def unpack_array(text: object, dtype: type[np.generic], size: int | None = None) -> NDArray[Any]:
+    """Unpack what ``pack_array`` returns: (size,) numbers, or any number if ``size`` is None.
+
+    Raises StatisticsError unless the text is a packed array of that type and size.
+    """
+    try:
+        data = zlib.decompress(base64.b64decode(str(text), validate=True))
+        array = np.frombuffer(data, np.dtype(dtype).newbyteorder("<")).astype(dtype)
+    except (ValueError, zlib.error):
+        raise StatisticsError("a packed array of the model cannot be decoded") from None
+    if size is not None and array.size != size:
+        raise StatisticsError("a packed array of the model has an unexpected size")
+    return array

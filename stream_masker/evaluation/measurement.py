@@ -15,7 +15,7 @@ from stream_masker.core.batch import Batch, unchanged_records
 from stream_masker.core.mechanisms import MECHANISMS, Mechanism, SemanticNoise, SemanticTransport
 from stream_masker.core.risk.risk import Risk
 from stream_masker.core.statistics.drift import Utility
-from stream_masker.core.statistics.summary import Statistics
+from stream_masker.core.statistics.statistics import Statistics
 from stream_masker.errors import ParameterError, StatisticsError
 from stream_masker.evaluation.dataset import DataSet
 from stream_masker.pipeline.risk import RiskLimits, assess_version

@@ -30,7 +30,7 @@ from stream_masker.core.context import NO_CONTEXT, Context
 from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.statistics.counts import Counts, SparseCounts
-from stream_masker.core.statistics.summary import Statistics
+from stream_masker.core.statistics.statistics import Statistics
 from stream_masker.core.validation import checked_seed
 from stream_masker.errors import StatisticsError
 from stream_masker.pipeline.reasons import Rejected

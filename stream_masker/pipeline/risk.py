@@ -12,7 +12,7 @@ import numpy as np
 from stream_masker.core.mechanisms import Mechanism, alternative
 from stream_masker.core.risk.risk import CERTAIN, Risk
 from stream_masker.core.statistics.counts import Counts
-from stream_masker.core.statistics.summary import Statistics
+from stream_masker.core.statistics.statistics import Statistics
 from stream_masker.errors import ParameterError, StatisticsError
 
 MAX_VALUES = 5_000

@@ -12,10 +12,9 @@ from typing import Any, Final, Literal, TypeAlias
 
 from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.mechanisms.expected import expected_masks
-from stream_masker.core.statistics import compute_statistics
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.drift import Drift, Utility, drift_between, utility
-from stream_masker.core.statistics.summary import Statistics
+from stream_masker.core.statistics.statistics import Statistics, compute_statistics
 from stream_masker.errors import StatisticsError
 from stream_masker.pipeline.messages import MESSAGE_FORMAT, BlockRange, StatisticsMessage, StatisticsSource, Taxonomies
 from stream_masker.pipeline.risk import RiskLimits, VersionRisk, assess_version, best_guess, guess_chances

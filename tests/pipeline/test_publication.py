@@ -13,7 +13,7 @@ from stream_masker.core.ontology import Ontology
 from stream_masker.core.statistics import compute_statistics
 from stream_masker.core.statistics.counts import count_batch
 from stream_masker.core.statistics.drift import drift_between
-from stream_masker.core.statistics.summary import Statistics
+from stream_masker.core.statistics.statistics import Statistics
 from stream_masker.pipeline.versions import shown
 
 CODES = [f"c{i}{j}" for i in range(6) for j in range(5)]

@@ -2,7 +2,7 @@
 
 * ``base``: the contract that every mechanism meets, and what they share. ``grouped``: the same for groups of records.
 * ``expected``: the least that masking must change, and the masks that are expected.
-* ``parameters``: dataclasses of parameters. ``encoding``: records to columns of positions, and back.
+* ``parameters``: dataclasses of parameters. ``encoding``: records as columns of positions, counts as texts.
 
 The mechanisms:
 

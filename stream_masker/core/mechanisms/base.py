@@ -22,9 +22,8 @@ from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random import FieldKeys, Keys, Secret
 from stream_masker.core.risk.law import Channel, Likelihoods, Tuples, independent_masks, value_law
 from stream_masker.core.risk.risk import Risk, assess
-from stream_masker.core.statistics import compute_statistics, unpack_observed
 from stream_masker.core.statistics.counts import Counts, SlidingWindow, key_slots
-from stream_masker.core.statistics.summary import Statistics
+from stream_masker.core.statistics.statistics import Statistics, compute_statistics, unpack_observed
 from stream_masker.core.validation import number_between, require_keys, require_known, require_mapping
 from stream_masker.errors import ParameterError, StatisticsError
 

@@ -1,4 +1,4 @@
-"""The encoding of records of concept ids as columns, and the decoding."""
+"""The encoding of records of concept ids as columns, of counts in a model as texts, and the decoding of both."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from itertools import pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
-from stream_masker.core.arrays import offsets_from_lengths
+from stream_masker.core.arrays import Int32Array, Int64Array, offsets_from_lengths, pack_array, unpack_array
 from stream_masker.core.batch import ABSENT, Batch, Column, MaskedBatch
 from stream_masker.core.ontology import Taxonomy
-from stream_masker.errors import ParameterError, UnknownConceptError
+from stream_masker.errors import ParameterError, StatisticsError, UnknownConceptError
 
 Value: TypeAlias = str | list[str] | None
 Record: TypeAlias = Mapping[str, Value]
@@ -77,3 +78,24 @@ def _values(column: Column, taxonomy: Taxonomy) -> Sequence[Value]:
         return [None if code < 0 else taxonomy.ids[code] for code in column.codes.tolist()]
     texts = taxonomy.decode(column.codes)
     return [texts[start:end] for start, end in pairwise(column.offsets.tolist())]
+
+
+def read_model_field(model: object, field: str) -> object:
+    """Return a field of a model. Raises StatisticsError if it is missing."""
+    if not isinstance(model, Mapping) or field not in model:
+        raise StatisticsError(f"the model has no {field}")
+    return model[field]
+
+
+def pack_counts(values: NDArray[np.integer], counts: Int64Array) -> dict[str, Any]:
+    """Pack an attribute's values, ascending positions, and the count of each."""
+    return {"values": pack_array(values.astype(np.int32)), "counts": pack_array(counts)}
+
+
+def unpack_counts(model: object) -> tuple[Int32Array, Int64Array]:
+    """Return what ``pack_counts`` packed: (v,) int32 positions, ascending, and (v,) int64 counts.
+
+    Raises StatisticsError for anything else. A packed array has a checksum, so that its numbers need no check.
+    """
+    values = unpack_array(read_model_field(model, "values"), np.int32)
+    return values, unpack_array(read_model_field(model, "counts"), np.int64, values.size)

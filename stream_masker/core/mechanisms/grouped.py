@@ -24,7 +24,7 @@ from stream_masker.core.mechanisms.parameters import Parameters, parameter
 from stream_masker.core.random import Keys
 from stream_masker.core.risk.law import Channel, Tuples, class_of_each, hoeffding_bound, masked_columns, value_law
 from stream_masker.core.statistics.counts import Counts
-from stream_masker.core.statistics.summary import Statistics
+from stream_masker.core.statistics.statistics import Statistics
 from stream_masker.errors import ParameterError, StatisticsError
 
 SAMPLED_RECORDS, MIN_GROUPS, MAX_GROUPS = 200_000, 20, 2_000

@@ -20,13 +20,14 @@ from stream_masker.core.batch import Batch, MaskedBatch
 from stream_masker.core.distance import Distance
 from stream_masker.core.kernels import Products, draw_products
 from stream_masker.core.mechanisms.base import Mechanism
+from stream_masker.core.mechanisms.encoding import pack_counts, read_model_field, unpack_counts
 from stream_masker.core.mechanisms.noise_law import mask_classes
 from stream_masker.core.mechanisms.parameters import Parameters, parameter
 from stream_masker.core.random import Keys, WordLayout, draw_words, salts_of, uniforms
 from stream_masker.core.replacement import Candidates
 from stream_masker.core.risk.law import Channel, class_of_each
 from stream_masker.core.statistics.counts import Counts
-from stream_masker.core.statistics.summary import Statistics, pack_counts, read_model_field, unpack_counts
+from stream_masker.core.statistics.statistics import Statistics
 from stream_masker.core.table import table_of
 
 CHOICE_WORDS = WordLayout(width=2, first=6)

@@ -12,7 +12,7 @@ from stream_masker.core.batch import Batch, MaskedBatch
 from stream_masker.core.mechanisms.grouped import GroupMechanism, GroupParameters, GroupValues
 from stream_masker.core.mechanisms.parameters import parameter
 from stream_masker.core.random import ROUNDING_WORD, TIES, Keys, draw_words, uniforms
-from stream_masker.core.statistics.summary import Statistics
+from stream_masker.core.statistics.statistics import Statistics
 from stream_masker.errors import AnonymityError
 
 

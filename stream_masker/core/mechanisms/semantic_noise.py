@@ -21,6 +21,7 @@ from stream_masker.core.arrays import Float64Array, Int32Array, Int64Array, UInt
 from stream_masker.core.batch import Batch, Column, MaskedBatch
 from stream_masker.core.distance import Distance
 from stream_masker.core.mechanisms.base import Mechanism, known_counts
+from stream_masker.core.mechanisms.encoding import pack_counts, unpack_counts
 from stream_masker.core.mechanisms.noise_law import MaskRule, NoiseLaw, noise_cells, pair_masks, partners
 from stream_masker.core.mechanisms.parameters import MAX_ALPHA, MIN_ALPHA, Parameters, parameter, per_attribute
 from stream_masker.core.ontology import Taxonomy
@@ -37,7 +38,7 @@ from stream_masker.core.random import (
 from stream_masker.core.replacement import Candidates, Replacer
 from stream_masker.core.risk.law import Channel, Likelihoods, Tuples
 from stream_masker.core.statistics.counts import Counts
-from stream_masker.core.statistics.summary import Statistics, pack_counts, unpack_counts
+from stream_masker.core.statistics.statistics import Statistics
 from stream_masker.core.table import table_of
 from stream_masker.errors import ParameterError, StatisticsError
 

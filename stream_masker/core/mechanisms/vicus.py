@@ -16,11 +16,14 @@ from stream_masker.core.arrays import (
     Int32Array,
     Int64Array,
     offsets_from_lengths,
+    pack_array,
+    unpack_array,
 )
+from stream_masker.core.mechanisms.encoding import read_model_field
 from stream_masker.core.mechanisms.markov import MarkovMechanism, TransitionMatrix
 from stream_masker.core.mechanisms.parameters import Parameters, parameter
 from stream_masker.core.statistics.counts import Counts
-from stream_masker.core.statistics.summary import Statistics, pack_array, read_model_field, unpack_array
+from stream_masker.core.statistics.statistics import Statistics
 from stream_masker.errors import ParameterError, StatisticsError
 
 MAX_PARTITIONED_VALUES = 50

@@ -2,12 +2,12 @@
 
 * ``counts``: how often each value and each pair of values occurs in a window; counts add up. ``SlidingWindow``.
 * ``statistics``: sMean, sVar, sdCov, sdVar, sdCor and Σ (equations 13 to 22), and versioned ``Statistics`` of a window.
-* ``summary``: the form of versioned statistics, and of arrays in it.
 * ``drift``: how two windows differ, and what masking preserves; ``windows``: the values of two windows.
 """
 
 from stream_masker.core.statistics.counts import Counts as Counts
 from stream_masker.core.statistics.counts import count_batch as count_batch
+from stream_masker.core.statistics.statistics import Statistics as Statistics
 from stream_masker.core.statistics.statistics import compute_statistics as compute_statistics
 from stream_masker.core.statistics.statistics import distance_correlation as distance_correlation
 from stream_masker.core.statistics.statistics import distance_covariance as distance_covariance
@@ -15,5 +15,4 @@ from stream_masker.core.statistics.statistics import distance_variance as distan
 from stream_masker.core.statistics.statistics import nearest_psd as nearest_psd
 from stream_masker.core.statistics.statistics import semantic_mean as semantic_mean
 from stream_masker.core.statistics.statistics import semantic_variance as semantic_variance
-from stream_masker.core.statistics.summary import Statistics as Statistics
-from stream_masker.core.statistics.summary import unpack_observed as unpack_observed
+from stream_masker.core.statistics.statistics import unpack_observed as unpack_observed

@@ -31,7 +31,7 @@ from stream_masker.core.arrays import Float64Array
 from stream_masker.core.batch import Distortion
 from stream_masker.core.distance import Distance
 from stream_masker.core.statistics.counts import Counts
-from stream_masker.core.statistics.summary import Statistics
+from stream_masker.core.statistics.statistics import Statistics
 from stream_masker.core.statistics.windows import Band, Moved, Windows, correlation_band
 
 Verdict: TypeAlias = Literal["none", "watch", "act"]

@@ -1,4 +1,4 @@
-"""The statistics of nominal attributes, exact, from counts (2017: section 4.3).
+"""The statistics of nominal attributes, exact, from counts (2017: section 4.3), and versions of them.
 
 sMean is read from the table of distances (``core.table``), and so are sVar, sdCov, sdVar and sdCor. Let N be the counts
 of the pairs of distinct values, D_A and D_B their distance matrices, ΔA and ΔB the double-centred ones, and n the
@@ -15,16 +15,25 @@ vanishes and S1 and S3 are small.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
-from stream_masker.core.arrays import Float64Array, Int32Array, Int64Array, Levels
+from stream_masker.core.arrays import (
+    BoolArray,
+    Float64Array,
+    Int32Array,
+    Int64Array,
+    Levels,
+    pack_array,
+    unpack_array,
+)
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.distance import ConceptsLike, Distance
 from stream_masker.core.statistics.counts import Counts, SparseCounts, count_batch, marginals, same_counts
-from stream_masker.core.statistics.summary import Statistics, pack_observed, unpack_observed
 from stream_masker.core.table import DistanceTable, least_total, table_of
 from stream_masker.core.validation import require_type
 from stream_masker.errors import ParameterError, StatisticsError
@@ -194,6 +203,97 @@ def _covariance(first: Int64Array, second: Int64Array, counts: Float64Array, a: 
         products += float(left @ (counts[run] @ levels_b.take(b.distances[second[run]])))
     mixed = float(counts @ (a.offsets[first] * b.offsets[second])) / a.rows
     return math.sqrt(max(0.0, products / a.rows**2 - 2.0 * mixed))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Statistics:
+    """The statistics of one window over p attributes. Immutable.
+
+    * ``version``: 1, 2, …
+    * ``records``: the number of events in the window.
+    * ``attributes``: (p,) names, the order of rows and columns.
+    * ``mean[a]``: sMean, a concept id. ``variance[a]``: sVar, in [0, 1].
+    * ``covariance``: (p, p) float64, Σ of 2017's equation 22: sdVar on the diagonal, sdCov off it, projected to the
+      nearest positive semidefinite matrix. ``projection``: the Frobenius norm of that change; 0 if none was needed.
+    * ``correlation``: (p, p) float64, sdCor over the rows that have both attributes; 1 on the diagonal, or 0 for a
+      constant attribute.
+    * ``observed[a]``: the concepts of a that occur in this or in an earlier window, packed by ``pack_observed``.
+    * ``values[a]``: how often each concept of a occurs; for a scalar, in how many events. Empty for statistics that
+      people may see.
+    * ``model``: what a mechanism needs of the window in addition, JSON-serialisable; empty for most mechanisms.
+    """
+
+    version: int
+    records: int
+    attributes: tuple[str, ...]
+    mean: Mapping[str, str]
+    variance: Mapping[str, float]
+    covariance: Float64Array
+    correlation: Float64Array
+    projection: float
+    observed: Mapping[str, str] = field(repr=False)
+    values: Mapping[str, Mapping[str, int]] = field(default_factory=dict, repr=False)
+    model: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    def correlation_change(self, other: Statistics) -> Float64Array:
+        """Return (p, p) float64: |ΔsdCor| of each pair. Raises StatisticsError for statistics of other attributes."""
+        if self.attributes != other.attributes:
+            raise StatisticsError("only statistics of the same attributes, in the same order, can be compared")
+        return np.abs(self.correlation - other.correlation)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-serialisable form. ``from_dict`` restores equal statistics, every float to the last bit.
+
+        ``values`` and ``model`` are left out if they are empty.
+        """
+        held = {each.name: getattr(self, each.name) for each in fields(self)}
+        return {name: _plain(value) for name, value in held.items() if name not in ("values", "model") or value}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Statistics:
+        """Restore what ``to_dict`` returns. Raises StatisticsError if a field is missing or has another shape."""
+        try:
+            names = tuple(map(str, data["attributes"]))
+            held: dict[str, Any] = {
+                name: {a: read(data[name][a]) for a in names}
+                for name, read in (("mean", str), ("variance", float), ("observed", str), ("values", _counts))
+                if name in data
+            }
+            for name in ("covariance", "correlation"):
+                held[name] = np.array(data[name], np.float64).reshape([len(names)] * 2)
+            return cls(
+                version=int(data["version"]),
+                records=int(data["records"]),
+                attributes=names,
+                projection=float(data["projection"]),
+                model=dict(data.get("model", {})),
+                **held,
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise StatisticsError(f"the statistics do not have the expected format ({type(error).__name__})") from None
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _plain(own) for name, own in value.items()}
+    return value.tolist() if isinstance(value, np.ndarray) else list(value) if isinstance(value, tuple) else value
+
+
+def _counts(given: Mapping[str, Any]) -> dict[str, int]:
+    counts = {str(concept): int(count) for concept, count in given.items()}
+    if min(counts.values(), default=1) < 1:
+        raise ValueError("a count is not positive")
+    return counts
+
+
+def pack_observed(observed: BoolArray) -> str:
+    """Return the text of a mask; the first concept is the highest bit of the first byte."""
+    return pack_array(np.packbits(observed))
+
+
+def unpack_observed(text: str, size: int) -> BoolArray:
+    """Return (size,) bool: the inverse of ``pack_observed``. Raises StatisticsError for any other text."""
+    return np.unpackbits(unpack_array(text, np.uint8, (size + 7) // 8), count=size).astype(np.bool_)
 
 
 def compute_statistics(

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from stream_masker.core.arrays import Float64Array, Float64Matrix, Int32Array, Int64Array
 from stream_masker.core.distance import Distance
 from stream_masker.core.statistics.counts import SparseCounts, marginals
-from stream_masker.core.statistics.statistics import Marginal
-from stream_masker.core.statistics.summary import Statistics, unpack_observed
+from stream_masker.core.statistics.statistics import Marginal, Statistics, unpack_observed
 from stream_masker.errors import StatisticsError
 
 LEAST_EXPECTED, BLOCK_DEPTH = 5, 3

@@ -12,7 +12,7 @@ from itertools import combinations
 from typing import Final
 
 from stream_masker.core.statistics.drift import VERDICTS, Drift, Utility
-from stream_masker.core.statistics.summary import Statistics
+from stream_masker.core.statistics.statistics import Statistics
 from stream_masker.errors import StatisticsError
 from stream_masker.pipeline.messages import REFUSAL_CAUSES, SealError, Taxonomies, decode_block
 from stream_masker.pipeline.risk import VersionRisk

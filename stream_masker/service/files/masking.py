@@ -18,7 +18,7 @@ import numpy as np
 from stream_masker.core.distance import Distance
 from stream_masker.core.statistics.counts import Counts, merge
 from stream_masker.core.statistics.drift import Drift, drift_between
-from stream_masker.core.statistics.summary import Statistics
+from stream_masker.core.statistics.statistics import Statistics
 from stream_masker.errors import ServiceError, StatisticsError
 from stream_masker.pipeline.codec import RecordPart
 from stream_masker.pipeline.fhir import bundle_of

@@ -7,8 +7,8 @@ import pytest
 from support.channels import channel, trained
 from support.nominal import BANK, flat_taxonomies
 
+from stream_masker.core.arrays import pack_array
 from stream_masker.core.mechanisms import RandomTransitions, Vicus
-from stream_masker.core.statistics.summary import pack_array
 from stream_masker.errors import StatisticsError
 
 SEED = b"a seed.........."

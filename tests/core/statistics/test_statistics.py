@@ -20,7 +20,7 @@ from stream_masker.core.statistics import (
     semantic_variance,
     unpack_observed,
 )
-from stream_masker.core.statistics.summary import pack_observed
+from stream_masker.core.statistics.statistics import pack_observed
 from stream_masker.errors import ParameterError, StatisticsError, UnknownConceptError
 
 FLAT = Ontology.from_edges([(c, "root") for c in "wxyz"]).taxonomy()

@@ -22,7 +22,7 @@ from stream_masker.core.random import Keys, WordLayout, draw_words
 from stream_masker.core.risk.law import Channel, Tuples, class_of_each
 from stream_masker.core.risk.risk import Risk, disclosure, limited_groups
 from stream_masker.core.statistics.counts import MAX_PATTERN_ATTRIBUTES, Counts, SparseCounts, combine
-from stream_masker.core.statistics.summary import Statistics
+from stream_masker.core.statistics.statistics import Statistics
 from stream_masker.errors import ParameterError, StatisticsError
 
 CHOICE_WORD = WordLayout(width=1, first=0)

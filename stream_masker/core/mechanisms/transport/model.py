@@ -15,16 +15,24 @@ from typing import Any
 
 import numpy as np
 
-from stream_masker.core.arrays import Float32Array, Float64Array, Int32Array, Int64Array, UInt64Array
+from stream_masker.core.arrays import (
+    Float32Array,
+    Float64Array,
+    Int32Array,
+    Int64Array,
+    UInt64Array,
+    pack_array,
+    unpack_array,
+)
 from stream_masker.core.batch import Batch
 from stream_masker.core.distance import Distance
 from stream_masker.core.kernels import REDRAWN, SECOND, Products, draw_given, draw_products, mixed_word
+from stream_masker.core.mechanisms.encoding import read_model_field
 from stream_masker.core.mechanisms.transport.fit import Kernel, Law, Map, Values
 from stream_masker.core.mechanisms.transport.given import Given, sampled
 from stream_masker.core.random import salts_of, uniforms
 from stream_masker.core.risk.law import hoeffding_bound
 from stream_masker.core.risk.risk import COLUMNS
-from stream_masker.core.statistics.summary import pack_array, read_model_field, unpack_array
 from stream_masker.errors import StatisticsError
 
 FORMAT = 15

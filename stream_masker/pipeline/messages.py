@@ -48,6 +48,9 @@ SEALED_FORMAT: Final = 2
 KEYED: Final = ("pairs", "events", "lacking")
 """The fields of ``Counts`` whose keys are tuples of attributes' numbers; as texts, these are separated by commas."""
 
+NUMBER_DIGITS = 18
+"""The digits of the greatest number of a key or a header, which may have any length."""
+
 StatisticsSource: TypeAlias = Literal["bootstrap", "blocks", "file"]
 
 
@@ -163,6 +166,11 @@ def decode_statistics(raw: bytes) -> StatisticsMessage:
         _require(isinstance(data["version"], int) and isinstance(data["snapshot"], dict), "version or snapshot")
         data["blocks"] = None if data["blocks"] is None else BlockRange(**data["blocks"])
         return StatisticsMessage(**data)
+
+
+def number_of(text: bytes | None) -> int | None:
+    """Return the number that a key or a header is in decimal, such as a version; None if it is none."""
+    return int(text) if text and len(text) <= NUMBER_DIGITS and text.isdigit() else None
 
 
 def encode_rejection(rejected: Rejected, *, topic: str, partition: int, offset: int) -> bytes:

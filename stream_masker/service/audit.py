@@ -20,7 +20,13 @@ from confluent_kafka import Consumer, Message, TopicPartition
 
 from stream_masker.errors import ConfigurationError, ServiceError, StatisticsError
 from stream_masker.pipeline.formats import Form, record_form
-from stream_masker.pipeline.messages import StatisticsMessage, Taxonomies, decode_statistics, encode_rejection
+from stream_masker.pipeline.messages import (
+    StatisticsMessage,
+    Taxonomies,
+    decode_statistics,
+    encode_rejection,
+    number_of,
+)
 from stream_masker.pipeline.reasons import RecordRejectedError, Rejected
 from stream_masker.pipeline.records import (
     CONFIGURATION_HEADER,
@@ -32,17 +38,12 @@ from stream_masker.pipeline.records import (
 from stream_masker.pipeline.versions import put_in_force, shown
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.build import build_taxonomies
+from stream_masker.service.configuration.secret import topic_seal
 from stream_masker.service.formats import wire_format
-from stream_masker.service.kafka.reader import (
-    POLL_TIMEOUT_SECONDS,
-    connect_reader,
-    number_of,
-    read_to_end,
-    read_versions,
-    require_topics,
-)
+from stream_masker.service.kafka.reader import POLL_TIMEOUT_SECONDS, connect_reader, read_to_end, require_topics
 from stream_masker.service.masking import Masking
 from stream_masker.service.worker.source import headers_of, to_inputs
+from stream_masker.service.worker.statistics import Versions
 
 MARKERS = 20
 """Offsets that are read for each record that is shown: those of transactions' markers hold no record."""
@@ -95,6 +96,15 @@ def audit(configuration: Configuration, locations: Iterable[RecordLocation]) -> 
         auditor = _Auditor(configuration, consumer)
         for location in locations:
             yield Finding(location, *auditor.audit(location))
+
+
+def read_versions(consumer: Consumer, configuration: Configuration) -> dict[int, bytes]:
+    """Return the authentic versions on the statistics topic, by number. Raises like ``read_to_end``."""
+    topic = configuration.topics.statistics
+    versions = Versions(topic_seal(configuration, topic))
+    for message in read_to_end(consumer, topic):
+        versions.add(message.key(), message.value())
+    return versions.found
 
 
 class _Auditor:

@@ -14,9 +14,8 @@ from stream_masker.pipeline.messages import REFUSAL_CAUSES, TopicSeal, block_key
 from stream_masker.pipeline.versions import StatisticsMessage
 from stream_masker.service.calibrator.bootstrap import CalibratorComponents, history_of
 from stream_masker.service.configuration.secret import secret_id
-from stream_masker.service.kafka.reader import Versions
 from stream_masker.service.masking import Masking
-from stream_masker.service.worker.statistics import ActiveStatistics
+from stream_masker.service.worker.statistics import ActiveStatistics, Versions
 
 ATTACKERS = b"the secret of an attacker"
 HUGE = 999_999_999_999_999_999

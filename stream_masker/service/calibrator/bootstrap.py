@@ -28,6 +28,7 @@ from stream_masker.pipeline.messages import (
     TopicSeal,
     decode_statistics,
     encode_statistics,
+    number_of,
 )
 from stream_masker.pipeline.versions import History, Publish, Subject, VersionPlanner
 from stream_masker.pipeline.window import CalibrationSettings
@@ -49,7 +50,6 @@ from stream_masker.service.kafka.reader import (
     SINGLE_PARTITION,
     connect_reader,
     is_partition_end,
-    number_of,
     read_to_end,
     require_topics,
 )

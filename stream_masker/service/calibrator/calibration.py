@@ -18,12 +18,7 @@ from stream_masker.pipeline.messages import REFUSAL_CAUSES, SealError, Taxonomie
 from stream_masker.pipeline.risk import VersionRisk
 from stream_masker.pipeline.versions import DataKind, History, Publish, VersionPlanner
 from stream_masker.pipeline.window import Window, WindowLog
-from stream_masker.service.calibrator.bootstrap import (
-    CalibratorComponents,
-    Sample,
-    read_history,
-    resume_from,
-)
+from stream_masker.service.calibrator.bootstrap import CalibratorComponents, Sample, read_history, resume_from
 from stream_masker.service.kafka.reader import connect_reader, read_to_end
 from stream_masker.service.observability.logs import describe
 from stream_masker.service.observability.metrics import Health, Metrics

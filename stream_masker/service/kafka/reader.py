@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, suppress
@@ -10,9 +9,7 @@ from contextlib import closing, suppress
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from stream_masker.errors import ServiceError
-from stream_masker.pipeline.messages import SealError, TopicSeal
 from stream_masker.service.configuration import Configuration
-from stream_masker.service.configuration.secret import topic_seal
 from stream_masker.service.kafka.clients import (
     ANSWER_SECONDS,
     READER_GROUP,
@@ -21,8 +18,6 @@ from stream_masker.service.kafka.clients import (
     require_broker,
 )
 from stream_masker.service.kafka.errors import ALLOW, CREATE_TOPICS, REMEDIES, NoBrokerError, explained
-
-log = logging.getLogger(__name__)
 
 SINGLE_PARTITION = 0
 """The only partition of the calibration, statistics and drift topics; any further partitions are unused."""
@@ -38,9 +33,6 @@ READ_POLL_SECONDS = 0.05
 
 FETCH_WAIT_MS = 50
 """The time that a broker waits for records before it answers that there are none, in milliseconds."""
-
-NUMBER_DIGITS = 18
-"""The digits of the greatest number of a key or a header, which may have any length."""
 
 
 class StoppedError(ServiceError):
@@ -115,51 +107,3 @@ def require_topics(configuration: Configuration, names: Iterable[str], *, second
     if missing := [name for name, code in errors.items() if code != KafkaError.LEADER_NOT_AVAILABLE]:
         raise ServiceError(f"topics do not exist: {', '.join(missing)}: {CREATE_TOPICS}")
     return {name: len(topic.partitions) for name, topic in found.items()}
-
-
-def number_of(text: bytes | None) -> int | None:
-    """Return the number that a key or a header is in decimal, such as a version; None if it is none."""
-    return int(text) if text and len(text) <= NUMBER_DIGITS and text.isdigit() else None
-
-
-class Versions:
-    """The authentic versions among messages of the statistics topic, by number. A tombstone removes one.
-
-    ``on_refused`` is called with the cause of each message that is not authentic, which changes nothing: even its
-    number cannot be trusted. ``most``: the number of newest versions that are kept.
-    """
-
-    def __init__(
-        self, seal: TopicSeal, on_refused: Callable[[str], None] = lambda _: None, most: float = math.inf
-    ) -> None:
-        self._seal, self._on_refused, self._most = seal, on_refused, most
-        self.found: dict[int, bytes] = {}
-
-    def add(self, key: bytes | None, value: bytes | None) -> None:
-        """Add a message. One whose key is not a version is ignored."""
-        if (version := number_of(key)) is None:
-            return
-        if value is None:
-            self.found.pop(version, None)
-            return
-        try:
-            self.found[version] = self._seal.open(key, value)
-        except SealError as error:
-            log.warning("refused a message on %s: %s", self._seal.topic, error)
-            self._on_refused(error.cause)
-        if len(self.found) > self._most:
-            del self.found[min(self.found)]
-
-    def take(self) -> list[tuple[int, bytes]]:
-        """Remove and return the versions with their messages, newest first."""
-        found, self.found = self.found, {}
-        return sorted(found.items(), reverse=True)
-
-
-def read_versions(consumer: Consumer, configuration: Configuration) -> dict[int, bytes]:
-    """Return the authentic versions on the statistics topic, by number. Raises like ``read_to_end``."""
-    topic = configuration.topics.statistics
-    versions = Versions(topic_seal(configuration, topic))
-    for message in read_to_end(consumer, topic):
-        versions.add(message.key(), message.value())
-    return versions.found

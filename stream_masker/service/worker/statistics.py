@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Callable
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
 
 from stream_masker.errors import StatisticsError
-from stream_masker.pipeline.messages import SealError, StatisticsMessage, TopicSeal, decode_statistics
+from stream_masker.pipeline.messages import SealError, StatisticsMessage, TopicSeal, decode_statistics, number_of
 from stream_masker.pipeline.versions import put_in_force
-from stream_masker.service.kafka.reader import READ_MESSAGES, SINGLE_PARTITION, Versions, is_partition_end
+from stream_masker.service.kafka.reader import READ_MESSAGES, SINGLE_PARTITION
 from stream_masker.service.masking import Masking
 from stream_masker.service.observability.logs import describe
 from stream_masker.summary import guessed_line
@@ -21,6 +22,40 @@ log = logging.getLogger(__name__)
 KEPT_VERSIONS = 4
 """The number of newest versions that are kept until the end of the topic is reached: an earlier one is used if the
 newest one does not fit."""
+
+
+class Versions:
+    """The authentic versions among messages of the statistics topic, by number. A tombstone removes one.
+
+    ``on_refused`` is called with the cause of each message that is not authentic, which changes nothing: even its
+    number cannot be trusted. ``most``: the number of newest versions that are kept.
+    """
+
+    def __init__(
+        self, seal: TopicSeal, on_refused: Callable[[str], None] = lambda _: None, most: float = math.inf
+    ) -> None:
+        self._seal, self._on_refused, self._most = seal, on_refused, most
+        self.found: dict[int, bytes] = {}
+
+    def add(self, key: bytes | None, value: bytes | None) -> None:
+        """Add a message. One whose key is not a version is ignored."""
+        if (version := number_of(key)) is None:
+            return
+        if value is None:
+            self.found.pop(version, None)
+            return
+        try:
+            self.found[version] = self._seal.open(key, value)
+        except SealError as error:
+            log.warning("refused a message on %s: %s", self._seal.topic, error)
+            self._on_refused(error.cause)
+        if len(self.found) > self._most:
+            del self.found[min(self.found)]
+
+    def take(self) -> list[tuple[int, bytes]]:
+        """Remove and return the versions with their messages, newest first."""
+        found, self.found = self.found, {}
+        return sorted(found.items(), reverse=True)
 
 
 class ActiveStatistics:
@@ -53,13 +88,13 @@ class ActiveStatistics:
     def poll(self) -> None:
         """Activate a new version if one has come. Never waits, and reads few messages: a topic may be full of them."""
         for message in self._client.consume(READ_MESSAGES, 0):
-            try:
-                if is_partition_end(message):
-                    self._is_read = True
-                else:
-                    self._versions.add(message.key(), message.value())
-            except KafkaException as failure:
-                log.warning("reading the statistics: %s", describe(failure))
+            error = message.error()
+            if error is None:
+                self._versions.add(message.key(), message.value())
+            elif error.code() == KafkaError._PARTITION_EOF:
+                self._is_read = True
+            else:
+                log.warning("reading the statistics: %s", describe(KafkaException(error)))
         if self._is_read and self._versions.found:
             self.consider(self._versions.take())
 

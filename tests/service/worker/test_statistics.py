@@ -15,10 +15,9 @@ from prometheus_client import CollectorRegistry
 from stream_masker.pipeline.messages import StatisticsMessage, TopicSeal, encode_statistics
 from stream_masker.service.calibrator.bootstrap import CalibratorComponents
 from stream_masker.service.configuration.secret import secret_id
-from stream_masker.service.kafka.reader import Versions
 from stream_masker.service.masking import Masking
 from stream_masker.service.observability.metrics import Health, Metrics
-from stream_masker.service.worker.statistics import KEPT_VERSIONS, ActiveStatistics
+from stream_masker.service.worker.statistics import KEPT_VERSIONS, ActiveStatistics, Versions
 from stream_masker.service.worker.worker import WorkerReport
 
 SEAL = TopicSeal("statistics", [SECRET])

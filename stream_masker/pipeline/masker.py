@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate, chain, islice, pairwise
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -25,7 +25,17 @@ from stream_masker.pipeline.codec import DOCUMENTS, Codec, RecordPart
 from stream_masker.pipeline.formats import FormatUnavailableError, RecordFormat
 from stream_masker.pipeline.plan import Plan
 from stream_masker.pipeline.reasons import Reason, Rejected
-from stream_masker.pipeline.records import GROUP_HEADER, Block, Header, Inputs, Result, joined_columns, stamp
+from stream_masker.pipeline.records import (
+    COLUMNS,
+    CONFIGURATION_HEADER,
+    GROUP_HEADER,
+    MECHANISM_HEADER,
+    VERSION_HEADER,
+    Block,
+    Header,
+    Inputs,
+    Result,
+)
 from stream_masker.pipeline.transforms import Pseudonyms, masked_keys
 
 BLOCK_RECORDS: Final = 5_000
@@ -103,20 +113,19 @@ class RecordMasker:
         no statistics, and FormatUnavailableError if the records' format cannot decode or encode them now.
         """
         given = Inputs(**joined_columns([*inputs.values()]))
-        size, starts = len(given), accumulate(map(len, inputs.values()), initial=0)
-        partitions = np.repeat(np.array([*inputs], np.int64), [*map(len, inputs.values())])
+        sizes = [len(own.offsets) for own in inputs.values()]
+        partitions, size = np.repeat(np.array([*inputs], np.int64), sizes), sum(sizes)
         places = _Places(topic, partitions, np.array(given.offsets, np.int64))
         records = replace(given, offsets=range(size))
         keys, known = masked_keys(self._plan.key, records.keys, self._pseudonyms), dict[int, Rejected]()
         at_once = max(size, 1) if self._mechanism.needs_group else DOCUMENTS
-        several = (records.part(start, start + at_once) for start in range(0, max(size, 1), at_once))
+        several = (_part(records, start, start + at_once) for start in range(0, max(size, 1), at_once))
         parts = [one for some in several for one in self._mask_part(some, places, known, hold=hold)]
         values = list(chain.from_iterable(part.values for part in parts))
         rejected = dict(chain.from_iterable(part.rejected.items() for part in parts))
         tally, blocks = sum((part.tally for part in parts), Counter()), self._blocks(places, given, parts)
         results = dict[int, Result]()
-        for (partition, own), start in zip(inputs.items(), starts, strict=False):
-            end = start + len(own)
+        for (partition, own), (start, end) in zip(inputs.items(), pairwise(accumulate(sizes, initial=0)), strict=True):
             results[partition] = Result(
                 offsets=own.offsets,
                 values=values[start:end],
@@ -177,10 +186,10 @@ class RecordMasker:
         """Return the headers that the policy names, in their order, and those that state how a record was masked."""
         kept = frozenset(self._plan.headers)
         own = stamp(version, self._mechanism.name, self._plan.configuration)
-        if self._mechanism.needs_group and len(records):
+        if self._mechanism.needs_group and records.offsets:
             own.append((GROUP_HEADER, f"{records.offsets[0]}-{records.offsets[-1]}".encode()))
         if not kept:
-            return [own] * len(records)
+            return [own] * len(records.offsets)
         return [[*(header for header in headers if header[0] in kept), *own] for headers in records.headers]
 
     def _mask_part(
@@ -194,7 +203,7 @@ class RecordMasker:
         Of a group, none is masked without the others: all are rejected, or held by GroupTooSmallError. Records that
         turn out to be unwritable are left out, because the others are still a group.
         """
-        reason, size, offsets = Reason.INTERNAL_ERROR, len(records), records.offsets
+        reason, size, offsets = Reason.INTERNAL_ERROR, len(records.offsets), records.offsets
         rejected: Mapping[int, Rejected] = {}
         try:
             part = self._codec.read(records, known)
@@ -213,7 +222,7 @@ class RecordMasker:
         except Exception as error:  # noqa: BLE001
             if size > 1 and not self._mechanism.needs_group:
                 middle = size // 2
-                halves = records.part(0, middle), records.part(middle, size)
+                halves = _part(records, 0, middle), _part(records, middle, size)
                 return [one for half in halves for one in self._mask_part(half, places, known, hold=hold)]
             first, last = places.offsets[[offsets[0], offsets[-1]]].tolist()
             place = f"group at offsets {first} to {last}" if size > 1 else f"record at offset {first}"
@@ -248,6 +257,22 @@ class RecordMasker:
         for before, after, size in zip(batch.columns, masked.columns, self._sizes, strict=True):
             _check_codes(before, after, size)
         return masked
+
+
+def joined_columns(parts: Sequence[Inputs]) -> dict[str, Any]:
+    """Return the columns of all parts, one part after the other."""
+    return {name: list(chain.from_iterable(getattr(part, name) for part in parts)) for name in COLUMNS}
+
+
+def _part(records: Inputs, start: int, end: int) -> Inputs:
+    """Return the records ``start`` to ``end`` (exclusive)."""
+    return Inputs(**{name: getattr(records, name)[start:end] for name in COLUMNS})
+
+
+def stamp(version: int, mechanism: str, configuration: str) -> list[Header]:
+    """Return the headers that state how a record was masked; ``configuration``: the configuration's hash."""
+    values = {VERSION_HEADER: str(version), MECHANISM_HEADER: mechanism, CONFIGURATION_HEADER: configuration}
+    return [(name, value.encode()) for name, value in values.items()]
 
 
 def _ranges(batch: Batch, numbers: Int64Array, partitions: Int64Array) -> Iterator[tuple[int, int]]:

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from stream_masker.core.batch import Distortion
 from stream_masker.core.statistics.counts import Counts
@@ -25,13 +24,6 @@ MECHANISM_HEADER: Final = OWN_HEADERS + "mechanism"
 CONFIGURATION_HEADER: Final = OWN_HEADERS + "configuration"
 GROUP_HEADER: Final = OWN_HEADERS + "group"
 """Names a group by its first and last offset; the group has no gaps in its partition."""
-
-
-def stamp(statistics_version: int, mechanism: str, configuration: str) -> list[Header]:
-    """Return the headers that state how a record was masked; ``configuration``: the configuration's hash."""
-    values = (str(statistics_version), mechanism, configuration)
-    names = (VERSION_HEADER, MECHANISM_HEADER, CONFIGURATION_HEADER)
-    return [(name, value.encode()) for name, value in zip(names, values, strict=True)]
 
 
 COLUMNS: Final = ("offsets", "values", "keys", "timestamps", "headers")
@@ -56,13 +48,6 @@ class Inputs:
     keys: Sequence[bytes | None]
     timestamps: Sequence[int]
     headers: Sequence[Sequence[Header]] = ()
-
-    def __len__(self) -> int:
-        return len(self.offsets)
-
-    def part(self, start: int, end: int) -> Inputs:
-        """Return the records ``start`` to ``end`` (exclusive)."""
-        return Inputs(**{name: getattr(self, name)[start:end] for name in COLUMNS})
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,20 +81,3 @@ class Result(Inputs):
     rejected: Mapping[int, Rejected]
     blocks: Sequence[Block]
     tally: Tally = field(default_factory=Counter)
-
-    @classmethod
-    def joined(cls, parts: Sequence[Result]) -> Result:
-        """Return the result of consecutive records that were masked separately."""
-        if len(parts) == 1:
-            return parts[0]
-        return cls(
-            **joined_columns(parts),
-            rejected=dict(chain.from_iterable(part.rejected.items() for part in parts)),
-            blocks=list(chain.from_iterable(part.blocks for part in parts)),
-            tally=sum((part.tally for part in parts), Counter()),
-        )
-
-
-def joined_columns(parts: Sequence[Inputs]) -> dict[str, Any]:
-    """Return the columns of all parts, one part after the other."""
-    return {name: list(chain.from_iterable(getattr(part, name) for part in parts)) for name in COLUMNS}

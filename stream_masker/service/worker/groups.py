@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from confluent_kafka import Message
 
-from stream_masker.pipeline.masker import GroupTooSmallError, RecordMasker
+from stream_masker.pipeline.masker import GroupTooSmallError, RecordMasker, joined_columns
 from stream_masker.pipeline.records import Result
 from stream_masker.service.worker.source import Limits, bytes_of, to_inputs
 
@@ -53,7 +55,7 @@ class MicroWindows:
             window = self._windows.setdefault(partition, self._window([], now))
             window.messages.extend(new)
         masked = {p: [*self._mask_window(masker, topic, p, version, now)] for p in list(self._windows)}
-        return {partition: Result.joined(results) for partition, results in masked.items() if results}
+        return {partition: _joined(results) for partition, results in masked.items() if results}
 
     def _window(self, messages: list[Message], now: float) -> _Window:
         return _Window(messages, now + self._limits.delay, self._minimum())
@@ -90,3 +92,15 @@ class MicroWindows:
         if count >= MAX_GROWTH * limits.records or bytes_of(window.messages) >= limits.size:
             return count
         return count if now >= window.due and count >= window.minimum else 0
+
+
+def _joined(parts: Sequence[Result]) -> Result:
+    """Return the result of consecutive records that were masked separately."""
+    if len(parts) == 1:
+        return parts[0]
+    return Result(
+        **joined_columns(parts),
+        rejected=dict(chain.from_iterable(part.rejected.items() for part in parts)),
+        blocks=list(chain.from_iterable(part.blocks for part in parts)),
+        tally=sum((part.tally for part in parts), Counter()),
+    )

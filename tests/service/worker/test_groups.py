@@ -27,8 +27,8 @@ class Stream:
         self.needed = 0
 
     def mask(self, topic: str, partition: int, records: Inputs, *, statistics_version: int, hold: bool) -> Result:
-        if hold and len(records) < self.needed:
-            raise GroupTooSmallError(self.needed - len(records))
+        if hold and len(records.offsets) < self.needed:
+            raise GroupTooSmallError(self.needed - len(records.offsets))
         group = f"{records.offsets[0]}-{records.offsets[-1]}"
         return result_of([Masked(offset, group.encode(), None, [], 1) for offset in records.offsets])
 

@@ -45,7 +45,7 @@ from stream_masker.core.risk.risk import disclosure
 from stream_masker.core.statistics import nearest_psd
 from stream_masker.core.statistics.drift import AttributeUtility, PairUtility
 from stream_masker.core.statistics.windows import jensen_shannon
-from stream_masker.pipeline.reasons import Reason
+from stream_masker.pipeline.records import Reason
 from stream_masker.service.configuration import configuration_schema
 from stream_masker.service.observability.metrics import ALL_METRICS
 

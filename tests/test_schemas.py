@@ -18,7 +18,7 @@ from support.small_configuration import write_small
 from stream_masker.core.context import Context
 from stream_masker.pipeline.masker import stamp
 from stream_masker.pipeline.messages import encode_block, encode_rejection, encode_statistics
-from stream_masker.pipeline.reasons import Reason, Rejected
+from stream_masker.pipeline.records import Reason, Rejected
 from stream_masker.service.calibrator.bootstrap import build_components
 from stream_masker.service.configuration import configuration_schema, load_configuration
 

@@ -9,6 +9,6 @@ The way of a record (``records.Inputs`` to ``records.Result``), by a ``plan``:
 4. ``codec`` writes the masks in their ``style`` into their places, and the format writes the document.
 
 The way of a version: workers send blocks as encrypted ``messages``. ``window`` keeps the latest blocks, and says when
-statistics are due. ``versions`` computes the next version with its drift, and ``risk`` what it discloses. ``reasons``
-lists why a record is rejected.
+statistics are due. ``versions`` computes the next version with its drift, and ``risk`` what it discloses. ``records``
+also lists why a record is rejected.
 """

@@ -28,8 +28,7 @@ from stream_masker.pipeline.fhir import fhir_form
 from stream_masker.pipeline.formats import Opened, RecordFormat, record_form
 from stream_masker.pipeline.paths import Document, Path, first_values
 from stream_masker.pipeline.plan import AttributePlan, Plan, written_code
-from stream_masker.pipeline.reasons import Reason, RecordRejectedError, Rejected
-from stream_masker.pipeline.records import Inputs, Tally
+from stream_masker.pipeline.records import Inputs, Reason, RecordRejectedError, Rejected, Tally
 from stream_masker.pipeline.structs import struct_reader
 from stream_masker.pipeline.transforms import Cache, Pseudonyms, key_text, least_number
 from stream_masker.pipeline.walk import Branch, Slots, Walk

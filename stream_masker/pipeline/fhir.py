@@ -21,7 +21,7 @@ from stream_masker.errors import ConfigurationError
 from stream_masker.pipeline.formats import Form, Write
 from stream_masker.pipeline.paths import Document, FilterStep, JsonValue, NameStep, Path
 from stream_masker.pipeline.plan import Plan
-from stream_masker.pipeline.reasons import Reason, RecordRejectedError
+from stream_masker.pipeline.records import Reason, RecordRejectedError
 from stream_masker.pipeline.transforms import DROPPED, FieldTransform, Pseudonyms, text_of
 
 _NAMES: Final = """

@@ -16,7 +16,7 @@ import orjson
 
 from stream_masker.errors import StreamMaskerError
 from stream_masker.pipeline.paths import Document, Path
-from stream_masker.pipeline.reasons import Reason, RecordRejectedError
+from stream_masker.pipeline.records import Reason, RecordRejectedError
 
 Write: TypeAlias = Callable[[Any], bytes]
 """Writes a masked document. Raises RecordRejectedError if it does not fit its schema."""

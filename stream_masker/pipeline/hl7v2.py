@@ -26,7 +26,7 @@ from typing import Any, Final
 from stream_masker.errors import ConfigurationError
 from stream_masker.pipeline.formats import RecordFormat, Write
 from stream_masker.pipeline.paths import Document, EachStep, FilterStep, IndexStep, NameStep, Path, Step
-from stream_masker.pipeline.reasons import Reason, RecordRejectedError
+from stream_masker.pipeline.records import Reason, RecordRejectedError
 
 HEADER: Final = "MSH"
 PLACE: Final = "#"

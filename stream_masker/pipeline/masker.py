@@ -24,7 +24,6 @@ from stream_masker.errors import ParameterError, StatisticsError, StreamMaskerEr
 from stream_masker.pipeline.codec import DOCUMENTS, Codec, RecordPart
 from stream_masker.pipeline.formats import FormatUnavailableError, RecordFormat
 from stream_masker.pipeline.plan import Plan
-from stream_masker.pipeline.reasons import Reason, Rejected
 from stream_masker.pipeline.records import (
     COLUMNS,
     CONFIGURATION_HEADER,
@@ -34,6 +33,8 @@ from stream_masker.pipeline.records import (
     Block,
     Header,
     Inputs,
+    Reason,
+    Rejected,
     Result,
 )
 from stream_masker.pipeline.transforms import Pseudonyms, masked_keys

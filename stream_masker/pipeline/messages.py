@@ -33,8 +33,7 @@ from stream_masker.core.statistics.counts import Counts, SparseCounts
 from stream_masker.core.statistics.statistics import Statistics
 from stream_masker.core.validation import checked_seed
 from stream_masker.errors import StatisticsError
-from stream_masker.pipeline.reasons import Rejected
-from stream_masker.pipeline.records import Block
+from stream_masker.pipeline.records import Block, Rejected
 
 Taxonomies: TypeAlias = Mapping[str, Taxonomy]
 JsonObject: TypeAlias = dict[str, Any]

@@ -24,8 +24,7 @@ from msgspec import UNSET, Struct
 from stream_masker.core.arrays import Int64Array, ranges
 from stream_masker.pipeline.paths import Document, EachStep, FilterStep, IndexStep, NameStep, Path, Step, members
 from stream_masker.pipeline.plan import Action, Plan, policy
-from stream_masker.pipeline.reasons import Reason, Rejected
-from stream_masker.pipeline.records import Tally
+from stream_masker.pipeline.records import Reason, Rejected, Tally
 from stream_masker.pipeline.transforms import DROPPED, FieldTransform, Pseudonyms
 
 

@@ -27,13 +27,14 @@ from stream_masker.pipeline.messages import (
     encode_rejection,
     number_of,
 )
-from stream_masker.pipeline.reasons import RecordRejectedError, Rejected
 from stream_masker.pipeline.records import (
     CONFIGURATION_HEADER,
     GROUP_HEADER,
     MECHANISM_HEADER,
     VERSION_HEADER,
     Header,
+    RecordRejectedError,
+    Rejected,
 )
 from stream_masker.pipeline.versions import put_in_force, shown
 from stream_masker.service.configuration import Configuration

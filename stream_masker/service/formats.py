@@ -29,7 +29,7 @@ import orjson
 from stream_masker.errors import ConfigurationError, installation_of
 from stream_masker.pipeline.formats import FormatUnavailableError, RecordFormat, Write
 from stream_masker.pipeline.hl7v2 import Hl7Format
-from stream_masker.pipeline.reasons import Reason, RecordRejectedError
+from stream_masker.pipeline.records import Reason, RecordRejectedError
 from stream_masker.service.configuration.model import Configuration
 
 REGISTRY_TIMEOUT_SECONDS: Final = 5.0

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from support.documents import places, put
 from support.results import InputRecord, Refused, outcomes
 
-from stream_masker.pipeline.reasons import Reason
+from stream_masker.pipeline.records import Reason
 
 GOOD = {
     "patient": {"id": "PATIENT-0001", "name": "Jane"},

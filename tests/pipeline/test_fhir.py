@@ -22,7 +22,7 @@ from stream_masker.pipeline.formats import record_form
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.paths import compile_path
 from stream_masker.pipeline.plan import Place
-from stream_masker.pipeline.reasons import RecordRejectedError
+from stream_masker.pipeline.records import RecordRejectedError
 from stream_masker.pipeline.transforms import DROPPED, DateShift, Pseudonym, Pseudonyms
 from tests.pipeline.conftest import SECRET
 

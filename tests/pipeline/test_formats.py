@@ -8,7 +8,7 @@ from support.results import InputRecord, inputs, outcomes
 
 from stream_masker.pipeline.formats import FormatUnavailableError, RecordFormat
 from stream_masker.pipeline.masker import GroupTooSmallError, RecordMasker
-from stream_masker.pipeline.reasons import Reason, RecordRejectedError
+from stream_masker.pipeline.records import Reason, RecordRejectedError
 from tests.pipeline.conftest import SECRET, GroupMechanism
 
 CODE = {"code": {"path": "code"}}

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from stream_masker.errors import ConfigurationError
 from stream_masker.pipeline.hl7v2 import Hl7Format, hl7_path
 from stream_masker.pipeline.paths import compile_path
-from stream_masker.pipeline.reasons import RecordRejectedError
+from stream_masker.pipeline.records import RecordRejectedError
 
 A01 = (
     "MSH|^~\\&|ADT1|MCM|LABADT|MCM|198808181126|SECURITY|ADT^A01^ADT_A01|MSG00001|P|2.5\r"

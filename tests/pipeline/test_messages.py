@@ -24,8 +24,7 @@ from stream_masker.pipeline.messages import (
     encode_rejection,
     encode_statistics,
 )
-from stream_masker.pipeline.reasons import Rejected
-from stream_masker.pipeline.records import Block
+from stream_masker.pipeline.records import Block, Rejected
 
 TAU = Ontology.from_edges([(c, "a") for c in "bcdefg"]).taxonomy()
 TAXONOMIES = {"one": TAU, "two": TAU}

@@ -17,7 +17,7 @@ from support.small_configuration import write_small
 
 from stream_masker import SemanticTransport
 from stream_masker.pipeline.messages import TopicSeal
-from stream_masker.pipeline.reasons import Reason
+from stream_masker.pipeline.records import Reason
 from stream_masker.pipeline.risk import VersionRisk
 from stream_masker.service.calibrator.bootstrap import CalibratorComponents, build_components
 from stream_masker.service.calibrator.calibration import set_risk_metrics

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
-from stream_masker.pipeline.reasons import Rejected
-from stream_masker.pipeline.records import COLUMNS, Block, Header, Inputs, Result
+from stream_masker.pipeline.records import COLUMNS, Block, Header, Inputs, Rejected, Result
 
 
 class InputRecord(NamedTuple):

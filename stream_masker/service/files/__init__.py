@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from stream_masker.pipeline.reasons import Rejected
+from stream_masker.pipeline.records import Rejected
 
 
 class FileEvent(NamedTuple):

@@ -26,8 +26,7 @@ from stream_masker.pipeline.formats import record_form
 from stream_masker.pipeline.messages import StatisticsMessage, decode_statistics, encode_rejection
 from stream_masker.pipeline.paths import JsonValue, selected
 from stream_masker.pipeline.plan import AttributePlan
-from stream_masker.pipeline.reasons import Reason, RecordRejectedError, Rejected
-from stream_masker.pipeline.records import Inputs, Result, Tally
+from stream_masker.pipeline.records import Inputs, Reason, RecordRejectedError, Rejected, Result, Tally
 from stream_masker.pipeline.risk import assess_version, guess_chances
 from stream_masker.pipeline.versions import put_in_force
 from stream_masker.service.configuration import Configuration

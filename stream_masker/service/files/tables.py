@@ -15,7 +15,7 @@ import orjson
 
 from stream_masker.errors import ConfigurationError, ServiceError, installation_of
 from stream_masker.pipeline.paths import JsonValue
-from stream_masker.pipeline.reasons import Reason, Rejected
+from stream_masker.pipeline.records import Reason, Rejected
 from stream_masker.service.configuration.masking import CsvSection
 from stream_masker.service.files import FileEvent
 from stream_masker.service.files.streams import WriteLine

@@ -18,7 +18,7 @@ from stream_masker.errors import ServiceError
 from stream_masker.pipeline.fhir import BUNDLE, R4_TYPES
 from stream_masker.pipeline.formats import record_form
 from stream_masker.pipeline.paths import Document, JsonValue, NameStep, compile_path, quoted_step
-from stream_masker.pipeline.reasons import RecordRejectedError
+from stream_masker.pipeline.records import RecordRejectedError
 from stream_masker.service.configuration.masking import CsvSection
 from stream_masker.service.files import FileEvent
 from stream_masker.service.files.events import FileKind, open_events

@@ -15,7 +15,7 @@ from stream_masker.errors import ConfigurationError, ServiceError, StatisticsErr
 from stream_masker.pipeline.fhir import PATIENT_KEY
 from stream_masker.pipeline.paths import alternatives
 from stream_masker.pipeline.plan import Style, written_code
-from stream_masker.pipeline.reasons import Reason, Rejected
+from stream_masker.pipeline.records import Reason, Rejected
 from stream_masker.service.configuration import parse_configuration
 from stream_masker.service.configuration.paths import POSITION
 from stream_masker.service.files import FileEvent

@@ -33,8 +33,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
 from stream_masker.errors import ServiceError
 from stream_masker.pipeline.messages import encode_rejection
-from stream_masker.pipeline.reasons import Reason, Rejected
-from stream_masker.pipeline.records import COLUMNS, Block, Result, Tally
+from stream_masker.pipeline.records import COLUMNS, Block, Reason, Rejected, Result, Tally
 from stream_masker.service.configuration.service import TopicsSection
 from stream_masker.service.kafka.clients import SENT_ONCE_SECONDS, fatal_error
 from stream_masker.service.kafka.errors import ALLOW, explained, is_refusal

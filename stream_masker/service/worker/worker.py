@@ -25,8 +25,7 @@ from confluent_kafka import Message
 
 from stream_masker.pipeline.formats import FormatUnavailableError
 from stream_masker.pipeline.messages import REFUSAL_CAUSES
-from stream_masker.pipeline.reasons import Reason
-from stream_masker.pipeline.records import Result
+from stream_masker.pipeline.records import Reason, Result
 from stream_masker.service.observability.metrics import Health, Metrics
 from stream_masker.service.process import in_background
 from stream_masker.service.worker.groups import MicroWindows

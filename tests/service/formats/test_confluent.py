@@ -32,7 +32,7 @@ from schema_registry import (
 
 from stream_masker.pipeline.formats import FormatUnavailableError, record_form
 from stream_masker.pipeline.paths import compile_path
-from stream_masker.pipeline.reasons import RecordRejectedError
+from stream_masker.pipeline.records import RecordRejectedError
 from stream_masker.pipeline.transforms import DateShift, DateUnit, NumberBands, Pseudonym, Pseudonyms, key_text
 from stream_masker.service import formats
 from stream_masker.service.formats import CONFIRM_SECONDS, ConfluentFormat

@@ -12,7 +12,7 @@ from google.protobuf.json_format import ParseDict
 from google.protobuf.message_factory import GetMessageClass
 from schema_registry import mock_client
 
-from stream_masker.pipeline.reasons import RecordRejectedError
+from stream_masker.pipeline.records import RecordRejectedError
 from stream_masker.service.formats import ConfluentFormat
 
 CONTEXT = SerializationContext("in", "value")

@@ -20,7 +20,7 @@ from results import Masked, Outcome, Refused, result_of
 
 from stream_masker.core.batch import Distortion
 from stream_masker.pipeline.messages import REFUSAL_CAUSES
-from stream_masker.pipeline.reasons import Reason
+from stream_masker.pipeline.records import Reason
 from stream_masker.service.observability.metrics import (
     ALL_METRICS,
     METRIC_DEFINITIONS,

@@ -94,3 +94,13 @@ def unpack_array(text: object, dtype: type[np.generic], size: int | None = None)
     if size is not None and array.size != size:
         raise StatisticsError("a packed array of the model has an unexpected size")
     return array
+
+
+def pack_observed(observed: BoolArray) -> str:
+    """Return the text of a mask; the first concept is the highest bit of the first byte."""
+    return pack_array(np.packbits(observed))
+
+
+def unpack_observed(text: str, size: int) -> BoolArray:
+    """Return (size,) bool: the inverse of ``pack_observed``. Raises StatisticsError for any other text."""
+    return np.unpackbits(unpack_array(text, np.uint8, (size + 7) // 8), count=size).astype(np.bool_)

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from stream_masker.core.arrays import Int32Array
+from stream_masker.core.arrays import Int32Array, unpack_observed
 from stream_masker.core.batch import Batch, Column, MaskedBatch
 from stream_masker.core.context import NO_CONTEXT, Context
 from stream_masker.core.distance import Distance, distance_on, distortion_of
@@ -23,7 +23,7 @@ from stream_masker.core.random import FieldKeys, Keys, Secret
 from stream_masker.core.risk.law import Channel, Likelihoods, Tuples, independent_masks, value_law
 from stream_masker.core.risk.risk import Risk, assess
 from stream_masker.core.statistics.counts import Counts, SlidingWindow, key_slots
-from stream_masker.core.statistics.statistics import Statistics, compute_statistics, unpack_observed
+from stream_masker.core.statistics.statistics import Statistics, compute_statistics
 from stream_masker.core.validation import number_between, require_keys, require_known, require_mapping
 from stream_masker.errors import ParameterError, StatisticsError
 

@@ -5,6 +5,7 @@
 * ``drift``: how two windows differ, and what masking preserves; ``windows``: the values of two windows.
 """
 
+from stream_masker.core.arrays import unpack_observed as unpack_observed
 from stream_masker.core.statistics.counts import Counts as Counts
 from stream_masker.core.statistics.counts import count_batch as count_batch
 from stream_masker.core.statistics.statistics import Statistics as Statistics
@@ -15,4 +16,3 @@ from stream_masker.core.statistics.statistics import distance_variance as distan
 from stream_masker.core.statistics.statistics import nearest_psd as nearest_psd
 from stream_masker.core.statistics.statistics import semantic_mean as semantic_mean
 from stream_masker.core.statistics.statistics import semantic_variance as semantic_variance
-from stream_masker.core.statistics.statistics import unpack_observed as unpack_observed

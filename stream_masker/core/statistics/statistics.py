@@ -22,15 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from stream_masker.core.arrays import (
-    BoolArray,
-    Float64Array,
-    Int32Array,
-    Int64Array,
-    Levels,
-    pack_array,
-    unpack_array,
-)
+from stream_masker.core.arrays import Float64Array, Int32Array, Int64Array, Levels, pack_observed, unpack_observed
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.distance import ConceptsLike, Distance
 from stream_masker.core.statistics.counts import Counts, SparseCounts, count_batch, marginals, same_counts
@@ -284,16 +276,6 @@ def _counts(given: Mapping[str, Any]) -> dict[str, int]:
     if min(counts.values(), default=1) < 1:
         raise ValueError("a count is not positive")
     return counts
-
-
-def pack_observed(observed: BoolArray) -> str:
-    """Return the text of a mask; the first concept is the highest bit of the first byte."""
-    return pack_array(np.packbits(observed))
-
-
-def unpack_observed(text: str, size: int) -> BoolArray:
-    """Return (size,) bool: the inverse of ``pack_observed``. Raises StatisticsError for any other text."""
-    return np.unpackbits(unpack_array(text, np.uint8, (size + 7) // 8), count=size).astype(np.bool_)
 
 
 def compute_statistics(

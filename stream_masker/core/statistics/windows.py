@@ -12,10 +12,10 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_masker.core.arrays import Float64Array, Float64Matrix, Int32Array, Int64Array
+from stream_masker.core.arrays import Float64Array, Float64Matrix, Int32Array, Int64Array, unpack_observed
 from stream_masker.core.distance import Distance
 from stream_masker.core.statistics.counts import SparseCounts, marginals
-from stream_masker.core.statistics.statistics import Marginal, Statistics, unpack_observed
+from stream_masker.core.statistics.statistics import Marginal, Statistics
 from stream_masker.errors import StatisticsError
 
 LEAST_EXPECTED, BLOCK_DEPTH = 5, 3

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stream_masker.core.arrays import pack_observed
 from stream_masker.core.batch import ABSENT, Batch, Column
 from stream_masker.core.distance import WuPalmer
 from stream_masker.core.ontology import Ontology
@@ -20,7 +21,6 @@ from stream_masker.core.statistics import (
     semantic_variance,
     unpack_observed,
 )
-from stream_masker.core.statistics.statistics import pack_observed
 from stream_masker.errors import ParameterError, StatisticsError, UnknownConceptError
 
 FLAT = Ontology.from_edges([(c, "root") for c in "wxyz"]).taxonomy()

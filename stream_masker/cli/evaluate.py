@@ -112,7 +112,7 @@ def read_dataset(configuration: Configuration, source: str, records: int) -> Dat
         tell(f"{left_out:,} of {len(events):,} events cannot be masked as configured and are left out")
     return DataSet(
         sampled(whole, records, configuration.groups.records),
-        masking.taxonomies,
+        masking.mechanism.taxonomies,
         read_secret(configuration),
         distance=getattr(configuration.mechanism, "distance", "wu_palmer"),
         available=whole.size if 0 < records < whole.size else None,

@@ -6,7 +6,6 @@ import secrets
 from collections.abc import Callable
 
 from stream_masker.core.mechanisms.base import Mechanism
-from stream_masker.core.ontology import Taxonomy
 from stream_masker.pipeline.formats import RecordFormat
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.plan import Plan
@@ -37,8 +36,3 @@ class Masking:
         topic = configuration.topics.input
         secret = secrets.token_bytes(32) if is_trial else masking_secret(configuration, topic)
         self.masker = RecordMasker(self.plan, self.mechanism, secret, record_format=record_format)
-
-    @property
-    def taxonomies(self) -> dict[str, Taxonomy]:
-        """The taxonomy of each nominal attribute, in attribute order."""
-        return {attribute.name: attribute.concepts.taxonomy for attribute in self.plan.attributes}

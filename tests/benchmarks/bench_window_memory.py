@@ -60,7 +60,7 @@ def measured(rate: int, records: int) -> list[float]:
     """Return the blocks and the records of a window, and the memory before, with and after it, in MB."""
     size = max(1, min(LARGEST, int(rate * DELAY) // PARTITIONS))
     raw = alone(encoded, size, records)
-    taxonomies = Masking(load_configuration(NESTED, {})).taxonomies
+    taxonomies = Masking(load_configuration(NESTED, {})).mechanism.taxonomies
     before = resident(os.getpid()) / MB
     log = WindowLog(CalibrationSettings(window_records=records, every_records=2**60), first=False)
     fill(log, (decode_block(one, taxonomies) for one in cycle(raw)), records // size, size)
@@ -80,7 +80,7 @@ def encoded(size: int, records: int) -> list[bytes]:
     events = [InputRecord(offset, value) for offset, value in enumerate(values)]
     parts = (inputs(events[start : start + size]) for start in range(0, number, size))
     results = (masking.masker.mask("discharges", 0, part, statistics_version=1) for part in parts)
-    return [encode_block(block, masking.taxonomies) for result in results for block in result.blocks]
+    return [encode_block(block, masking.mechanism.taxonomies) for result in results for block in result.blocks]
 
 
 def fill(log: WindowLog, blocks: Iterator[Block], number: int, size: int) -> None:

@@ -15,15 +15,15 @@ from types import FrameType
 from unittest.mock import MagicMock
 
 import orjson
-from calibration_bench import ONTOLOGY, CalibrationBench, block
+import pytest
+from calibration_bench import ONTOLOGY, CalibrationBench, array_block, block
 from confluent_kafka import KafkaError
 from consumer import FakeClient, FakeMessage, source_of
 from prometheus_client import CollectorRegistry
 from support.small_configuration import write_small
 
 import stream_masker
-from stream_masker.pipeline.messages import block_key, encode_block, encode_statistics
-from stream_masker.pipeline.records import Block
+from stream_masker.pipeline.messages import encode_statistics
 from stream_masker.service.calibrator.bootstrap import build_components
 from stream_masker.service.configuration import load_configuration
 from stream_masker.service.configuration.secret import read_secret, secret_id, topic_seal
@@ -38,38 +38,46 @@ PACKAGE = Path(stream_masker.__file__).parent
 END = KafkaError(KafkaError._PARTITION_EOF, "the end")
 MECHANISM = "core/mechanisms"
 RECORDS = 100
-MOST_OF_A_RECORD, MOST_OF_A_VERSION = 16, 22
+MOST_OF_A_RECORD, MOST_OF_A_VERSION = 16, 16
 """Upper limits: what joins the way must take the place of something on it."""
 
 
-class Record(FakeMessage):
-    """A record with two codes."""
+class KeyedMessage(FakeMessage):
+    """A message with a key, if it has one, and a value."""
+
+    def __init__(self, offset: int, key: bytes | None, value: bytes) -> None:
+        super().__init__(0, offset)
+        self.content = key, value
+
+    def key(self) -> bytes | None:
+        return self.content[0]
 
     def value(self) -> bytes:
-        return orjson.dumps({"one": "defg"[self.offset() % 4], "two": "gdfe"[self.offset() % 4]})
-
-    def headers(self) -> None:
-        return None
+        return self.content[1]
 
 
 class Parts:
-    """A calibrator, and a worker that masks with its versions."""
+    """A calibrator, and a worker that masks with its versions. ``has_lists``: whether records have lists of codes."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, has_lists: bool) -> None:
         sections = {"calibration": {"every_records": 10, "min_records": 10}, "secret": b"the secret of all processes"}
-        self.configuration = load_configuration(write_small(folder, "one", "two", rows=ONTOLOGY, **sections), {})
+        paths = {"one": "one", "two": "two[*]" if has_lists else "two"}
+        attributes = {name: {"path": path, "ontology": "small"} for name, path in paths.items()}
+        path = write_small(folder, rows=ONTOLOGY, attributes=attributes, **sections)
+        self.configuration = load_configuration(path, {})
         names = self.configuration.topics
         self.bench = CalibrationBench(build_components(self.configuration))
         self.seals = [topic_seal(self.configuration, topic) for topic in (names.calibration, names.statistics)]
         masking, self.client, self.reader = Masking(self.configuration), FakeClient(), MagicMock()
-        self.taxonomies, self.blocks, self.read = masking.taxonomies, list[tuple[bytes, bytes]](), 0
+        self.producer, self.read = MagicMock(**{"flush.return_value": 0}), 0
+        codes = zip("defg", [["g"], ["d", "f"], [], ["e", "e", "d"]] if has_lists else "gdfe", strict=True)
+        self.values = [orjson.dumps({"one": one, "two": two}) for one, two in codes]
         secret = secret_id(read_secret(self.configuration))
         self.statistics = ActiveStatistics(self.reader, masking, self.seals[1], secret_id=secret)
         self.source = source_of(self.client, limits=Limits(RECORDS, 10**6))
         report = WorkerReport(Metrics(CollectorRegistry(), "worker"), Health())
-        outputs = Outputs(names, self.encoded)
-        producer = MagicMock(**{"flush.return_value": 0})
-        clients = self.source, Transactions(lambda: producer, outputs, running=lambda: True), None
+        outputs = Outputs(names, self.seals[0], masking.mechanism)
+        clients = self.source, Transactions(lambda: self.producer, outputs, running=lambda: True), None
         self.session = _Session(
             Worker(
                 connect=lambda _: clients,
@@ -82,15 +90,9 @@ class Parts:
         self.session.open()
         self.client.assign(0)
 
-    def encoded(self, block: Block) -> tuple[bytes, bytes]:
-        """Return the message of a block, which is merged later."""
-        key = block_key(block)
-        self.blocks.append((key, self.seals[0].seal(key, encode_block(block, self.taxonomies))))
-        return self.blocks[-1]
-
     def pass_records(self) -> None:
         """Let the worker read, mask and commit a batch."""
-        self.client.events = [Record(0, self.read + number) for number in range(RECORDS)]
+        self.client.events = [KeyedMessage(self.read + n, None, self.values[n % 4]) for n in range(RECORDS)]
         self.read += RECORDS
         self.reader.consume.return_value = []
         self.session.turn()
@@ -98,29 +100,17 @@ class Parts:
 
     def pass_version(self) -> None:
         """Let the calibrator merge the blocks so far and publish a version, and the worker mask with it."""
-        for number, (key, value) in enumerate(self.blocks):
-            self.bench.calibration.merge(self.read + number, self.read, key, value)
-        self.blocks.clear()
+        sent = [each.args for each in self.producer.produce.call_args_list]
+        blocks = [(key, value) for topic, value, key, *_ in sent if topic == self.configuration.topics.calibration]
+        assert self.configuration.topics.rejected not in {topic for topic, *_ in sent}
+        for offset, message in enumerate(blocks, 10):
+            self.bench.calibration.merge(offset, self.read, *message)
         assert self.bench.advance(1e6 * self.read)
         message = self.bench.messages[-1]
         value = self.seals[1].seal(message.key, encode_statistics(message))
-        self.reader.consume.return_value = [Version(message.key, value), FakeMessage(0, 0, error=END)]
+        self.reader.consume.return_value = [KeyedMessage(0, message.key, value), FakeMessage(0, 0, error=END)]
         self.statistics.poll()
         assert self.statistics.version == message.version
-
-
-class Version(FakeMessage):
-    """A message of the statistics topic."""
-
-    def __init__(self, key: bytes, value: bytes) -> None:
-        super().__init__(0, 0)
-        self.content = key, value
-
-    def key(self) -> bytes:
-        return self.content[0]
-
-    def value(self) -> bytes:
-        return self.content[1]
 
 
 @contextmanager
@@ -147,10 +137,11 @@ def noted() -> Iterator[set[str]]:
         threading.setprofile(None)
 
 
-def test_a_record_and_a_version_pass_few_files(tmp_path: Path) -> None:
-    parts = Parts(tmp_path)
+@pytest.mark.parametrize("has_lists", [False, True])
+def test_a_record_and_a_version_pass_few_files(tmp_path: Path, has_lists: bool) -> None:
+    parts = Parts(tmp_path, has_lists=has_lists)
     for number in range(3):
-        parts.bench.deliver(number, block(10 * number))
+        parts.bench.deliver(number, array_block(10 * number, range(5)) if has_lists else block(10 * number))
     parts.pass_version()
     parts.pass_records()
     with noted() as of_a_record:

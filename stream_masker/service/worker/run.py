@@ -12,8 +12,6 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from prometheus_client import CollectorRegistry
 
 from stream_masker.errors import ServiceError
-from stream_masker.pipeline.messages import block_key, encode_block
-from stream_masker.pipeline.records import Block
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.secret import read_secret, secret_id, topic_seal
 from stream_masker.service.formats import wire_format
@@ -90,9 +88,9 @@ def run_worker(
     """
     topics, limits, groups = configuration.topics, configuration.worker, configuration.groups
     masking, report = Masking(configuration, format_of=wire_format), WorkerReport(Metrics(registry, "worker"), health)
-    taxonomies, mechanism, context = masking.taxonomies, masking.mechanism, masking.mechanism.context
     properties = producer_properties(configuration, transactional_id(configuration))
-    seal = topic_seal(configuration, topics.calibration)
+    mechanism = masking.mechanism
+    outputs = Outputs(topics, topic_seal(configuration, topics.calibration), mechanism)
 
     def running(seconds: float = 0.0) -> bool:
         stops = stop.wait(seconds) if seconds else stop.is_set()
@@ -110,10 +108,6 @@ def run_worker(
             raise SessionLostError(reason) from None
         health.reason("brokers", None)
 
-    def encode(block: Block) -> tuple[bytes, bytes]:
-        key = block_key(block)
-        return key, seal.seal(key, encode_block(block, taxonomies, context))
-
     def connect(revoke: Callable[[set[int]], None]) -> Clients:
         source = Source(
             connect_consumer(consumer_properties(configuration)),
@@ -122,7 +116,7 @@ def run_worker(
             running=running,
             revoke=revoke,
         )
-        transactions = Transactions(partial(connect_producer, properties), Outputs(topics, encode), running=running)
+        transactions = Transactions(partial(connect_producer, properties), outputs, running=running)
         windows = MicroWindows(Limits(groups.records, BATCH_BYTES, groups.delay), lambda: mechanism.group_minimum)
         return source, transactions, windows if mechanism.needs_group else None
 

@@ -31,9 +31,10 @@ from typing import Any, Final, TypeAlias
 
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
+from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.errors import ServiceError
-from stream_masker.pipeline.messages import encode_rejection
-from stream_masker.pipeline.records import COLUMNS, Block, Reason, Rejected, Result, Tally
+from stream_masker.pipeline.messages import TopicSeal, block_key, encode_block, encode_rejection
+from stream_masker.pipeline.records import COLUMNS, Reason, Rejected, Result, Tally
 from stream_masker.service.configuration.service import TopicsSection
 from stream_masker.service.kafka.clients import SENT_ONCE_SECONDS, fatal_error
 from stream_masker.service.kafka.errors import ALLOW, explained, is_refusal
@@ -86,11 +87,12 @@ class _StepError(Exception):
 class Outputs:
     """Where the outcomes of the input go: to the partitions of their records.
 
-    ``encode_block``: returns the key and the sealed value of a block.
+    ``seal``: of the calibration topic. ``mechanism``: the one that has masked the records.
     """
 
     topics: TopicsSection
-    encode_block: Callable[[Block], tuple[bytes, bytes]]
+    seal: TopicSeal
+    mechanism: Mechanism
 
     def messages(self, partition: int, result: Result) -> Iterator[Produced]:
         """Yield the outcomes of a partition's records in order, and their blocks. A missing timestamp becomes now."""
@@ -103,7 +105,9 @@ class Outputs:
             key = f"{self.topics.input}:{partition}:{offset}".encode()
             value = encode_rejection(one, topic=self.topics.input, partition=partition, offset=offset)
             yield self.topics.rejected, value, key, partition, None, None, 0, []
-        for key, value in map(self.encode_block, result.blocks):
+        for block in result.blocks:
+            key, raw = block_key(block), encode_block(block, self.mechanism.taxonomies, self.mechanism.context)
+            value = self.seal.seal(key, raw)
             yield self.topics.calibration, value, key, SINGLE_PARTITION, None, None, 0, []
 
 

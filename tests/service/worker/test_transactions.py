@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
 
 import orjson
 import pytest
+from calibration_bench import block
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from results import Masked, result_of
 
+from stream_masker.core.context import NO_CONTEXT
+from stream_masker.pipeline.messages import TopicSeal, block_key, encode_block
 from stream_masker.pipeline.records import Result
 from stream_masker.service.configuration.service import TopicsSection
 from stream_masker.service.worker.transactions import AbortedError, Outputs, SessionLostError, Transactions
 
 FIRST, SECOND = 0, 1
-BLOCK: Any = "block"
+BLOCK, SEAL = block(0), TopicSeal("blocks", [bytes(16)])
+MECHANISM: Any = SimpleNamespace(taxonomies={}, context=NO_CONTEXT)
 
 Sent = list[tuple[str, int, bytes]]
 """Topic, partition and value of messages."""
@@ -61,7 +66,7 @@ class FakeProducer:
 def transactions(connect: Any) -> Transactions:
     """Open the transactions of the producer that ``connect`` returns."""
     topics = TopicsSection(input="in", output="out", rejected="bad", calibration="blocks")
-    outputs = Outputs(topics, lambda block: (b"key", block.encode()))
+    outputs = Outputs(topics, SEAL, MECHANISM)
     writing = Transactions(connect, outputs, running=lambda: True)
     writing.open()
     return writing
@@ -102,7 +107,8 @@ def test_refused_records_are_rejected_and_all_others_masked_once_in_order(code: 
     assert masked(producer, 1) == [1, 2]
     assert sorted(rejected(producer)) == [(0, 13, reason), (0, 14, reason), (1, 0, reason)]
     assert producer.offsets == {0: 20, 1: 3}
-    assert [value for topic, _, value in producer.committed if topic == "blocks"] == [b"block"] * 2
+    blocks = [SEAL.open(block_key(BLOCK), value) for topic, _, value in producer.committed if topic == "blocks"]
+    assert blocks == [encode_block(BLOCK, {})] * 2
 
 
 def test_requests_that_are_too_large_together_are_written_in_parts() -> None:

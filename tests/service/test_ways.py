@@ -64,7 +64,7 @@ class Parts:
         masking, self.client, self.reader = Masking(self.configuration), FakeClient(), MagicMock()
         self.taxonomies, self.blocks, self.read = masking.taxonomies, list[tuple[bytes, bytes]](), 0
         secret = secret_id(read_secret(self.configuration))
-        self.statistics = ActiveStatistics(self.reader, masking, self.seals[1], secret_id=secret)
+        self.statistics = ActiveStatistics(lambda: self.reader, masking, self.seals[1], secret_id=secret)
         self.source = source_of(self.client, limits=Limits(RECORDS, 10**6))
         report = WorkerReport(Metrics(CollectorRegistry(), "worker"), Health())
         outputs = Outputs(names, self.encoded)
@@ -77,6 +77,7 @@ class Parts:
                 running=lambda *_: True,
                 report=report,
                 check=lambda: None,
+                had_outage=lambda: False,
             )
         )
         self.session.open()

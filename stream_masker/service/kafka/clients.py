@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import ssl
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
@@ -98,12 +98,20 @@ def check_properties(configuration: Configuration) -> None:
     connect_consumer({**confluent_properties(configuration), **silent}).close()
 
 
-def connect_consumer(properties: ClientProperties) -> Consumer:
+def connect_consumer(properties: ClientProperties, on_outage: Callable[[], object] = lambda: None) -> Consumer:
     """Make a consumer of committed records, whose queue is bounded.
 
-    Raises ConfigurationError for properties that librdkafka refuses.
+    ``on_outage`` is called while the consumer is read if all brokers are down. A consumer that lives long is then
+    replaced: librdkafka forgets brokers that are not in the answer of one that stops or starts, and may be left with
+    none, for good. Raises ConfigurationError for properties that librdkafka refuses.
     """
-    return _client(Consumer, {**CONSUMER_DEFAULTS, **properties, **COMMITTED_READS})
+
+    def on_error(error: KafkaError) -> None:
+        log.warning("%s", explained(error))
+        if error.code() == KafkaError._ALL_BROKERS_DOWN:
+            on_outage()
+
+    return _client(Consumer, {**CONSUMER_DEFAULTS, "error_cb": on_error, **properties, **COMMITTED_READS})
 
 
 def connect_producer(properties: ClientProperties) -> Producer:

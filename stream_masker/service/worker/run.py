@@ -92,7 +92,7 @@ def run_worker(
     masking, report = Masking(configuration, format_of=wire_format), WorkerReport(Metrics(registry, "worker"), health)
     taxonomies, mechanism, context = masking.taxonomies, masking.mechanism, masking.mechanism.context
     properties = producer_properties(configuration, transactional_id(configuration))
-    seal = topic_seal(configuration, topics.calibration)
+    seal, outage = topic_seal(configuration, topics.calibration), threading.Event()
 
     def running(seconds: float = 0.0) -> bool:
         stops = stop.wait(seconds) if seconds else stop.is_set()
@@ -115,8 +115,9 @@ def run_worker(
         return key, seal.seal(key, encode_block(block, taxonomies, context))
 
     def connect(revoke: Callable[[set[int]], None]) -> Clients:
+        outage.clear()
         source = Source(
-            connect_consumer(consumer_properties(configuration)),
+            connect_consumer(consumer_properties(configuration), outage.set),
             topics.input,
             Limits(limits.batch_records, BATCH_BYTES, limits.batch_delay or 0.0),
             running=running,
@@ -127,13 +128,20 @@ def run_worker(
         return source, transactions, windows if mechanism.needs_group else None
 
     statistics = ActiveStatistics(
-        connect_reader(configuration),
+        lambda: connect_reader(configuration, outage.set),
         masking,
         topic_seal(configuration, topics.statistics),
         secret_id=secret_id(read_secret(configuration)),
         on_refused=report.refused_message,
     )
-    Worker(connect=connect, statistics=statistics, running=running, report=report, check=check).run()
+    Worker(
+        connect=connect,
+        statistics=statistics,
+        running=running,
+        report=report,
+        check=check,
+        had_outage=outage.is_set,
+    ).run()
 
 
 def transactional_id(configuration: Configuration) -> str:

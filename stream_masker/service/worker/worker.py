@@ -160,7 +160,8 @@ class Worker:
     they are revoked or lost. ``running`` waits for a time in seconds, if one is given, or until the process stops; it
     records a heartbeat, and returns False when the process stops. ``check`` raises ServiceError if records would be
     masked again, and SessionLostError if no broker answers. It is called before the first session, and before the
-    worker joins a group that may have been empty for long.
+    worker joins a group that may have been empty for long. ``had_outage`` returns whether all brokers have been down
+    since ``connect`` was called: the clients of the session may not go on after that.
     """
 
     connect: Callable[[Callable[[set[int]], None]], Clients]
@@ -168,6 +169,7 @@ class Worker:
     running: Callable[..., bool]
     report: WorkerReport
     check: Callable[[], object]
+    had_outage: Callable[[], bool]
 
     def run(self) -> None:
         """Work until the process stops; then leave the group with no open transaction.
@@ -224,7 +226,8 @@ class _Session:
         self._begun = time.monotonic()
 
     def open(self) -> None:
-        """Initialise the transactions, while the process runs."""
+        """Read the statistics, and initialise the transactions, while the process runs."""
+        self._worker.statistics.open()
         self._transactions.open()
         self._report.health.reason("start", None)
 
@@ -241,6 +244,8 @@ class _Session:
         Raises AbortedError if that was aborted, and SessionLostError if the clients must be replaced.
         """
         statistics, source = self._worker.statistics, self._source
+        if self._worker.had_outage():
+            raise SessionLostError("all brokers were down")
         statistics.poll()
         self._report.statistics(statistics)
         self._report.partitions(source)

@@ -161,7 +161,7 @@ class Worker:
     records a heartbeat, and returns False when the process stops. ``check`` raises ServiceError if records would be
     masked again, and SessionLostError if no broker answers. It is called before the first session, and before the
     worker joins a group that may have been empty for long. ``had_outage`` returns whether all brokers have been down
-    since ``connect`` was called: the clients of the session may not go on after that.
+    since ``connect`` was called last: the clients of the session may not go on after that.
     """
 
     connect: Callable[[Callable[[set[int]], None]], Clients]
@@ -218,6 +218,7 @@ class _Session:
 
     def __init__(self, worker: Worker) -> None:
         self._worker, self._running, self._report = worker, worker.running, worker.report
+        worker.statistics.open()
         self._source, self._transactions, self._windows = worker.connect(self._revoke)
         self._results: dict[int, Result] = {}
         self._is_stale = False
@@ -226,8 +227,7 @@ class _Session:
         self._begun = time.monotonic()
 
     def open(self) -> None:
-        """Read the statistics, and initialise the transactions, while the process runs."""
-        self._worker.statistics.open()
+        """Initialise the transactions, while the process runs."""
         self._transactions.open()
         self._report.health.reason("start", None)
 

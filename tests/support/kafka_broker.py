@@ -264,9 +264,8 @@ class Cluster:
 
     def wait(self, timeout: float = 240.0) -> None:
         """Wait until the metadata contain every running broker."""
-        admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
         deadline, expected = time.monotonic() + timeout, self.running
-        while not expected <= joined(admin):
+        while not expected <= joined(self.bootstrap):
             if self.running < expected or time.monotonic() > deadline:
                 raise BrokerError(f"of the brokers {expected}, only {self.running} run, or too late:\n{self.tails()}")
             time.sleep(0.1)
@@ -288,10 +287,13 @@ class Cluster:
         return launch(command, own / "broker.log", own)
 
 
-def joined(admin: AdminClient) -> set[int]:
-    """Return the ids of the brokers in the metadata; none while no broker is reachable."""
+def joined(bootstrap: str) -> set[int]:
+    """Return the ids of the brokers in the metadata; none while no broker is reachable.
+
+    The client is new: one that saw a broker stop or start may be left without any.
+    """
     try:
-        return set(admin.list_topics(timeout=2).brokers)
+        return set(AdminClient({"bootstrap.servers": bootstrap, "log_level": 0}).list_topics(timeout=2).brokers)
     except KafkaException:
         return set()
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import math
 import secrets
+import threading
 import time
 from collections.abc import Callable, Iterable
 from contextlib import closing
@@ -248,6 +249,7 @@ class Sample:
         plan, mechanism, form = build_plan(configuration), build_mechanism(configuration), wire_format(configuration)
         self._masker = RecordMasker(plan, mechanism, secrets.token_bytes(32), record_format=form)
         self._consumer: Consumer | None = None
+        self._outage = threading.Event()
         self._parts: list[Counts] = []
         self.records = 0
         """The number of records counted so far."""
@@ -255,8 +257,10 @@ class Sample:
     def read(self) -> Counts | None:
         """Read until no more records wait, or for about ``SAMPLE_SECONDS``; return the counts if they are complete.
 
-        Raises KafkaException; ServiceError if the records' format is not available.
+        Raises KafkaException; ServiceError if the records' format is not available, or all brokers were down.
         """
+        if self._outage.is_set():
+            raise ServiceError("all brokers were down while the input was sampled")
         section, until = self._configuration.calibration, time.monotonic() + SAMPLE_SECONDS
         self._consumer = self._consumer or self._connect()
         while self.records < section.window_records and time.monotonic() < until:
@@ -273,7 +277,7 @@ class Sample:
 
     def _connect(self) -> Consumer:
         """Connect, and assign all partitions of the input from their beginning."""
-        topic, consumer = self._configuration.topics.input, connect_reader(self._configuration)
+        topic, consumer = self._configuration.topics.input, connect_reader(self._configuration, self._outage.set)
         [count] = require_topics(self._configuration, [topic]).values()
         consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in range(count)])
         return consumer

@@ -7,9 +7,11 @@ translates the properties for these.
 from __future__ import annotations
 
 import logging
+import socket
 import ssl
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
@@ -60,6 +62,13 @@ PRODUCER_BYTES: Final = 1_000_000
 MAX_VERSION_BYTES: Final = 64 * 1024 * 1024
 """The largest statistics version, which is one message."""
 
+WORKER_TRANSACTION_MS = 20_000
+"""The default transaction timeout: committed readers wait at most this long for the transaction of a dead worker."""
+
+BATCH_BYTES = 16_777_216
+"""The greatest size of the keys, values and headers of a batch, beyond its last read, and of a group. It is also the
+default size of a broker's response, which stands in memory once more while it is read."""
+
 ANSWER_SECONDS = 2.0
 """Seconds in which a broker has to answer a request for metadata."""
 
@@ -92,18 +101,68 @@ def publisher_id(topics: TopicsSection) -> str:
     return f"{topics.statistics}.publisher"
 
 
+def transactional_id(configuration: Configuration) -> str:
+    """Return the id of this worker's producer: the group, and the worker's instance.
+
+    The instance is ``worker.instance``, or the host's name and the native id of the calling thread, which on the main
+    thread is the process id. A worker that restarts with the same id completes or aborts its open transaction at once.
+    Two workers must never share an id.
+    """
+    instance = configuration.worker.instance or f"{socket.gethostname()}-{threading.get_native_id()}"
+    return f"{consumer_group_id(configuration)}.{instance}"
+
+
+def input_properties(configuration: Configuration) -> ClientProperties:
+    """Return the properties of the input's consumer: it reads committed records and commits no offsets itself.
+
+    A partition is never reset by the client: the worker chooses where it is read on, and counts what was deleted. The
+    classic protocol uses the incremental assignor; that of KIP-848 is always incremental.
+    """
+    group = consumer_group_id(configuration)
+    properties = {**confluent_properties(configuration), "group.id": group, "auto.offset.reset": "error"}
+    kip_848 = str(properties.get("group.protocol", "")).lower() == "consumer"
+    return {
+        "queued.max.messages.kbytes": 2 * BATCH_BYTES // 1024,
+        "fetch.max.bytes": max(BATCH_BYTES, int(properties.get("message.max.bytes", 0))),
+        **properties,
+        **({} if kip_848 else {"partition.assignment.strategy": "cooperative-sticky"}),
+    }
+
+
+def output_properties(configuration: Configuration, transactional_id: str) -> ClientProperties:
+    """Return the properties of a worker's producer. Its queue has no limits: it holds one batch at a time."""
+    return {
+        "transaction.timeout.ms": WORKER_TRANSACTION_MS,
+        "compression.type": "lz4",
+        "linger.ms": 5,
+        **confluent_properties(configuration),
+        "transactional.id": transactional_id,
+        "enable.idempotence": True,
+        "queue.buffering.max.messages": 0,
+        "queue.buffering.max.kbytes": 2**31 - 1,
+    }
+
+
 def check_properties(configuration: Configuration) -> None:
     """Raise ConfigurationError for properties that librdkafka does not know or accept; no broker need be there."""
     silent = {"group.id": "stream-masker.probe", "log_level": 0, "error_cb": lambda _: None}
     connect_consumer({**confluent_properties(configuration), **silent}).close()
 
 
-def connect_consumer(properties: ClientProperties) -> Consumer:
+def connect_consumer(properties: ClientProperties, on_outage: Callable[[], object] = lambda: None) -> Consumer:
     """Make a consumer of committed records, whose queue is bounded.
 
-    Raises ConfigurationError for properties that librdkafka refuses.
+    ``on_outage`` is called while the consumer is read if all brokers are down. A consumer that lives long is then
+    replaced: librdkafka forgets brokers that are not in the answer of one that stops or starts, and may be left with
+    none, for good. Raises ConfigurationError for properties that librdkafka refuses.
     """
-    return _client(Consumer, {**CONSUMER_DEFAULTS, **properties, **COMMITTED_READS})
+
+    def on_error(error: KafkaError) -> None:
+        log.warning("%s", explained(error))
+        if error.code() == KafkaError._ALL_BROKERS_DOWN:
+            on_outage()
+
+    return _client(Consumer, {**CONSUMER_DEFAULTS, "error_cb": on_error, **properties, **COMMITTED_READS})
 
 
 def connect_producer(properties: ClientProperties) -> Producer:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import threading
 from collections.abc import Callable
 from contextlib import closing
@@ -16,11 +15,13 @@ from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.secret import read_secret, secret_id, topic_seal
 from stream_masker.service.formats import wire_format
 from stream_masker.service.kafka.clients import (
-    ClientProperties,
-    confluent_properties,
+    BATCH_BYTES,
     connect_consumer,
     connect_producer,
     consumer_group_id,
+    input_properties,
+    output_properties,
+    transactional_id,
 )
 from stream_masker.service.kafka.errors import ALLOW, NoBrokerError, is_refusal
 from stream_masker.service.kafka.reader import POLL_TIMEOUT_SECONDS, connect_reader, read_to_end, require_topics
@@ -33,13 +34,6 @@ from stream_masker.service.worker.statistics import ActiveStatistics
 from stream_masker.service.worker.transactions import Outputs, SessionLostError, Transactions
 from stream_masker.service.worker.worker import Clients, Worker, WorkerReport
 
-WORKER_TRANSACTION_MS = 20_000
-"""The default transaction timeout: committed readers wait at most this long for the transaction of a dead worker."""
-
-BATCH_BYTES = 16_777_216
-"""The greatest size of the keys, values and headers of a batch, beyond its last read, and of a group. It is also the
-default size of a broker's response, which stands in memory once more while it is read."""
-
 
 def check_start(configuration: Configuration) -> None:
     """Raise ServiceError for topics that are missing, or if records of the input would be masked again.
@@ -51,7 +45,7 @@ def check_start(configuration: Configuration) -> None:
     names = [topics.input, topics.output, topics.rejected, topics.calibration, topics.statistics]
     counts = require_topics(configuration, names, seconds=POLL_TIMEOUT_SECONDS / 2)
     both = [TopicPartition(topics.input, n) for n in range(min(counts[topics.input], counts[topics.output]))]
-    with closing(connect_consumer(consumer_properties(configuration))) as client:
+    with closing(connect_consumer(input_properties(configuration))) as client:
         committed = client.committed(both, POLL_TIMEOUT_SECONDS)
         for error in (p.error for p in committed if p.error is not None):
             raise KafkaException(error)
@@ -88,8 +82,8 @@ def run_worker(
     """
     topics, limits, groups = configuration.topics, configuration.worker, configuration.groups
     masking, report = Masking(configuration, format_of=wire_format), WorkerReport(Metrics(registry, "worker"), health)
-    properties = producer_properties(configuration, transactional_id(configuration))
-    mechanism = masking.mechanism
+    properties = output_properties(configuration, transactional_id(configuration))
+    mechanism, outage = masking.mechanism, threading.Event()
     outputs = Outputs(topics, topic_seal(configuration, topics.calibration), mechanism)
 
     def running(seconds: float = 0.0) -> bool:
@@ -109,8 +103,9 @@ def run_worker(
         health.reason("brokers", None)
 
     def connect(revoke: Callable[[set[int]], None]) -> Clients:
+        outage.clear()
         source = Source(
-            connect_consumer(consumer_properties(configuration)),
+            connect_consumer(input_properties(configuration), outage.set),
             topics.input,
             Limits(limits.batch_records, BATCH_BYTES, limits.batch_delay or 0.0),
             running=running,
@@ -121,52 +116,12 @@ def run_worker(
         return source, transactions, windows if mechanism.needs_group else None
 
     statistics = ActiveStatistics(
-        connect_reader(configuration),
+        lambda: connect_reader(configuration, outage.set),
         masking,
         topic_seal(configuration, topics.statistics),
         secret_id=secret_id(read_secret(configuration)),
         on_refused=report.refused_message,
     )
-    Worker(connect=connect, statistics=statistics, running=running, report=report, check=check).run()
-
-
-def transactional_id(configuration: Configuration) -> str:
-    """Return the id of this worker's producer: the group, and the worker's instance.
-
-    The instance is ``worker.instance``, or the host's name and the native id of the calling thread, which on the main
-    thread is the process id. A worker that restarts with the same id completes or aborts its open transaction at once.
-    Two workers must never share an id.
-    """
-    instance = configuration.worker.instance or f"{socket.gethostname()}-{threading.get_native_id()}"
-    return f"{consumer_group_id(configuration)}.{instance}"
-
-
-def consumer_properties(configuration: Configuration) -> ClientProperties:
-    """Return the properties of the input's consumer: it reads committed records and commits no offsets itself.
-
-    A partition is never reset by the client: ``Source`` chooses where it is read on, and counts what was deleted. The
-    classic protocol uses the incremental assignor; that of KIP-848 is always incremental.
-    """
-    group = consumer_group_id(configuration)
-    properties = {**confluent_properties(configuration), "group.id": group, "auto.offset.reset": "error"}
-    kip_848 = str(properties.get("group.protocol", "")).lower() == "consumer"
-    return {
-        "queued.max.messages.kbytes": 2 * BATCH_BYTES // 1024,
-        "fetch.max.bytes": max(BATCH_BYTES, int(properties.get("message.max.bytes", 0))),
-        **properties,
-        **({} if kip_848 else {"partition.assignment.strategy": "cooperative-sticky"}),
-    }
-
-
-def producer_properties(configuration: Configuration, transactional_id: str) -> ClientProperties:
-    """Return the properties of the transactional producer. Its queue has no limits: it holds one batch at a time."""
-    return {
-        "transaction.timeout.ms": WORKER_TRANSACTION_MS,
-        "compression.type": "lz4",
-        "linger.ms": 5,
-        **confluent_properties(configuration),
-        "transactional.id": transactional_id,
-        "enable.idempotence": True,
-        "queue.buffering.max.messages": 0,
-        "queue.buffering.max.kbytes": 2**31 - 1,
-    }
+    Worker(
+        connect=connect, statistics=statistics, running=running, report=report, check=check, had_outage=outage.is_set
+    ).run()

@@ -68,22 +68,27 @@ class ActiveStatistics:
 
     def __init__(
         self,
-        client: Consumer,
+        connect: Callable[[], Consumer],
         masking: Masking,
         seal: TopicSeal,
         *,
         secret_id: str,
         on_refused: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """Read the topic of ``seal`` from its beginning."""
-        self._client, self.masking, self._secret_id, self._on_refused = client, masking, secret_id, on_refused
+        """``connect``: makes a consumer for the topic of ``seal``."""
+        self._connect, self.masking, self._secret_id, self._on_refused = connect, masking, secret_id, on_refused
+        self._client: Consumer
         self.version = self._newest = self._published = self.refusals = 0
         self.refused: str | None = None
         self._unauthentic: str | None = None
         self._told = False
         self._is_read = False
-        self._versions = Versions(seal, self._refuse, most=KEPT_VERSIONS)
-        client.assign([TopicPartition(seal.topic, SINGLE_PARTITION, OFFSET_BEGINNING)])
+        self._topic, self._versions = seal.topic, Versions(seal, self._refuse, most=KEPT_VERSIONS)
+
+    def open(self) -> None:
+        """Read the topic from its beginning with a new consumer. The version in force stays so meanwhile."""
+        self._client, self._is_read = self._connect(), False
+        self._client.assign([TopicPartition(self._topic, SINGLE_PARTITION, OFFSET_BEGINNING)])
 
     def poll(self) -> None:
         """Activate a new version if one has come. Never waits, and reads few messages: a topic may be full of them."""

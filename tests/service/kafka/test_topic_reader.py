@@ -8,8 +8,10 @@ from unittest.mock import Mock
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 from consumer import FakeMessage
+from polling import wait
 
 from stream_masker.errors import ServiceError
+from stream_masker.service.kafka.clients import connect_consumer
 from stream_masker.service.kafka.reader import READ_POLL_SECONDS, StoppedError, read_to_end
 
 
@@ -64,3 +66,10 @@ def test_reading_stops_immediately() -> None:
 def test_read_error_is_raised() -> None:
     with pytest.raises(KafkaException):
         read(consumer_of([event(KafkaError._ALL_BROKERS_DOWN)]))
+
+
+def test_a_consumer_tells_that_all_brokers_are_down() -> None:
+    told = Mock()
+    consumer = connect_consumer({"bootstrap.servers": "127.0.0.1:1", "group.id": "g"}, told)
+    wait(lambda: bool(consumer.consume(1, 0.1)) or told.called, "report")
+    consumer.close()

@@ -10,8 +10,14 @@ from support.small_configuration import small_configuration
 
 from stream_masker.errors import ConfigurationError
 from stream_masker.service.configuration import Configuration, parse_configuration
-from stream_masker.service.kafka.clients import connect_consumer, connect_producer, consumer_group_id
-from stream_masker.service.worker.run import consumer_properties, producer_properties, transactional_id
+from stream_masker.service.kafka.clients import (
+    connect_consumer,
+    connect_producer,
+    consumer_group_id,
+    input_properties,
+    output_properties,
+    transactional_id,
+)
 
 
 def with_properties(**properties: object) -> Configuration:
@@ -22,7 +28,7 @@ def with_properties(**properties: object) -> Configuration:
 def test_only_properties_that_exactly_once_does_not_depend_on_can_be_configured() -> None:
     refused = {"enable_idempotence": False, "partition_assignment_strategy": "range"}
     given = with_properties(**refused, compression_type="zstd", linger_ms=50)
-    consumer, producer = consumer_properties(given), producer_properties(given, "group.one")
+    consumer, producer = input_properties(given), output_properties(given, "group.one")
     assert consumer["auto.offset.reset"] == "error"
     assert consumer["partition.assignment.strategy"] == "cooperative-sticky"
     assert (producer["enable.idempotence"], producer["transactional.id"]) == (True, "group.one")
@@ -42,9 +48,9 @@ def test_workers_of_one_input_share_a_group_and_have_their_own_transactional_ids
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_librdkafka_accepts_the_properties(protocol: str) -> None:
     given = with_properties(group_protocol=protocol)
-    assert ("partition.assignment.strategy" in consumer_properties(given)) is (protocol == "classic")
-    connect_consumer(consumer_properties(given)).close()
-    connect_producer(producer_properties(given, "group.one"))
+    assert ("partition.assignment.strategy" in input_properties(given)) is (protocol == "classic")
+    connect_consumer(input_properties(given)).close()
+    connect_producer(output_properties(given, "group.one"))
 
 
 def test_a_worker_imports_no_unused_libraries() -> None:
@@ -59,4 +65,4 @@ def test_a_worker_imports_no_unused_libraries() -> None:
 def test_properties_that_librdkafka_refuses_are_configuration_errors(refused: dict[str, object]) -> None:
     """``config check`` names those that it does not know."""
     with pytest.raises(ConfigurationError, match=r"kafka\.properties cannot be used: "):
-        connect_producer(producer_properties(with_properties(**refused), "id"))
+        connect_producer(output_properties(with_properties(**refused), "id"))

@@ -53,7 +53,9 @@ def client() -> Mock:
 
 @pytest.fixture
 def active(client: Mock, components: CalibratorComponents) -> ActiveStatistics:
-    return ActiveStatistics(client, Masking(components.configuration), SEAL, secret_id=OWN)
+    made = ActiveStatistics(lambda: client, Masking(components.configuration), SEAL, secret_id=OWN)
+    made.open()
+    return made
 
 
 def masked_by(active: ActiveStatistics) -> int:
@@ -156,6 +158,20 @@ def test_no_version_is_used_before_the_end_of_the_topic_is_reached(
     client.batches = [[versions[3]]]
     active.poll()
     assert masked_by(active) == 3
+
+
+def test_a_new_consumer_reads_the_topic_again_and_the_version_stays_in_force(
+    client: Mock, active: ActiveStatistics, versions: list[FakeMessage]
+) -> None:
+    client.batches = [[*versions, END]]
+    active.poll()
+    active.close()
+    active.open()
+    assert masked_by(active) == 3
+    client.batches = [[*versions, END]]
+    active.poll()
+    assert (masked_by(active), active.refusals) == (3, 0)
+    assert client.assign.call_count == 2
 
 
 def test_a_turn_is_bounded(client: Mock, active: ActiveStatistics, versions: list[FakeMessage]) -> None:

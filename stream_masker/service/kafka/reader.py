@@ -79,6 +79,17 @@ def read_to_end(
     raise ServiceError(f"{topic}, partition {partition}, cannot be read: no response for {patience:.0f} s")
 
 
+def has_records(client: Consumer, topic: str, partition: int) -> bool:
+    """Return whether a partition has committed records; True for a user who may not read it."""
+    low, high = client.get_watermark_offsets(TopicPartition(topic, partition), POLL_TIMEOUT_SECONDS, False)
+    if low >= high:
+        return False
+    try:
+        return any(True for _ in read_to_end(client, topic, partition=partition))
+    except (KafkaException, ServiceError):
+        return True
+
+
 def is_partition_end(message: Message) -> bool:
     """Return whether a message is the event that its partition was read to its end. Raises KafkaException for another
     event, which is an error."""

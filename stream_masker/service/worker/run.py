@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import closing
 from functools import partial
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import KafkaException, TopicPartition
 from prometheus_client import CollectorRegistry
 
 from stream_masker.errors import ServiceError
@@ -24,7 +24,7 @@ from stream_masker.service.kafka.clients import (
     transactional_id,
 )
 from stream_masker.service.kafka.errors import ALLOW, NoBrokerError, is_refusal
-from stream_masker.service.kafka.reader import POLL_TIMEOUT_SECONDS, connect_reader, read_to_end, require_topics
+from stream_masker.service.kafka.reader import POLL_TIMEOUT_SECONDS, connect_reader, has_records, require_topics
 from stream_masker.service.masking import Masking
 from stream_masker.service.observability.logs import describe
 from stream_masker.service.observability.metrics import Health, Metrics
@@ -50,7 +50,7 @@ def check_start(configuration: Configuration) -> None:
         for error in (p.error for p in committed if p.error is not None):
             raise KafkaException(error)
         unknown = [one.partition for one in committed if one.offset < 0]
-        masked = [n for n in unknown if all(_has_records(client, t, n) for t in (topics.output, topics.input))]
+        masked = [n for n in unknown if all(has_records(client, t, n) for t in (topics.output, topics.input))]
     if masked:
         group = consumer_group_id(configuration)
         raise ServiceError(
@@ -59,17 +59,6 @@ def check_start(configuration: Configuration) -> None:
             f"`kafka-consumer-groups.sh --reset-offsets --group {group} --topic {topics.input} --execute` and "
             f"--to-latest, --to-datetime, or --to-earliest"
         )
-
-
-def _has_records(client: Consumer, topic: str, partition: int) -> bool:
-    """Return whether a partition has committed records; True for a user who may not read it."""
-    low, high = client.get_watermark_offsets(TopicPartition(topic, partition), POLL_TIMEOUT_SECONDS, False)
-    if low >= high:
-        return False
-    try:
-        return any(True for _ in read_to_end(client, topic, partition=partition))
-    except (KafkaException, ServiceError):
-        return True
 
 
 def run_worker(

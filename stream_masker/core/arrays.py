@@ -54,6 +54,16 @@ def offsets_from_lengths(lengths: NDArray[np.integer]) -> Int64Array:
     return offsets
 
 
+def run_edges(values: NDArray[Number]) -> Int64Array:
+    """Return (k + 1,) int64: the index of the first entry of each run of equal values, and n at the end.
+
+    ``values``: (n,). If they are sorted, each run is one distinct value.
+    """
+    is_edge = np.ones(values.size + 1, np.bool_)
+    np.not_equal(values[1:], values[:-1], out=is_edge[1:-1])
+    return is_edge.nonzero()[0]
+
+
 def ratio(part: Floats | np.float32, whole: Floats) -> Floats:
     """Return part / whole; 0 where the whole is 0."""
     return np.divide(part, whole, out=np.zeros_like(whole), where=whole > 0.0)

@@ -7,7 +7,7 @@ handle no strings and no Python object per value.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import accumulate
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ ABSENT = -1
 """The code of an absent value: an optional attribute that a record does not have."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Column:
     """One attribute of n records.
 
@@ -36,17 +36,18 @@ class Column:
         """Whether a record may have several values."""
         return self.offsets is not None
 
-    @property
+    @cached_property
     def lengths(self) -> NDArray[np.int64]:
         """(n,) int64: the number of values of each record; 1 for a scalar, present or absent."""
-        return np.ones(self.codes.size, np.int64) if self.offsets is None else np.diff(self.offsets)
+        return np.ones(self.codes.size, np.int64) if self.offsets is None else self.offsets[1:] - self.offsets[:-1]
 
-    @property
+    @cached_property
     def owners(self) -> NDArray[np.int64]:
         """(m,) int64: the record of each value."""
-        return np.repeat(np.arange(self.lengths.size), self.lengths)
+        every = np.arange(self.lengths.size)
+        return every if self.offsets is None else every.repeat(self.lengths)
 
-    @property
+    @cached_property
     def present_lengths(self) -> NDArray[np.int64]:
         """(n,) int64: the number of values of each record that are not ``ABSENT``."""
         return self.marked_lengths(self.codes >= 0)
@@ -62,6 +63,8 @@ class Column:
 
     def marked_lengths(self, marks: NDArray[np.bool_]) -> NDArray[np.int64]:
         """Return (n,) int64: the number of marked values of each record; ``marks``: (m,) bool."""
+        if self.offsets is None:
+            return marks.astype(np.int64)
         return np.bincount(self.owners[marks], minlength=self.lengths.size)
 
     def take(self, rows: NDArray[np.int64]) -> Column:
@@ -94,23 +97,26 @@ class Batch:
         """The number of different units."""
         return self.size if self.units is None else len(np.unique(self.units))
 
-    def rows(self) -> tuple[list[NDArray[np.int32]], NDArray[np.int64]]:
-        """Return the rows that are counted (``statistics.counts.Counts``): (r,) int32 codes of each attribute,
-        ``ABSENT`` for no value, and (r,) int64, the index of the record of each row."""
+    def rows(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the rows that are counted (``statistics.counts.Counts``): (p, r) int64, the index of each attribute's
+        value among the values of all columns one after the other, -1 for no value; and (r,) int64, the record of each
+        row, by its index."""
         every, arrays = np.arange(self.size), [column for column in self.columns if column.is_array]
         if not arrays:
-            return [column.codes for column in self.columns], every
-        owners = [np.repeat(every, column.lengths) for column in arrays]
-        empty = np.flatnonzero(np.sum([column.lengths for column in arrays], axis=0) == 0)
-        record, starts = np.concatenate([*owners, empty]), iter(accumulate(map(len, owners), initial=0))
-        codes = []
-        for column in self.columns:
-            rows = np.full(record.size, ABSENT, np.int32) if column.is_array else column.codes[record]
+            return np.arange(len(self.columns) * self.size).reshape(len(self.columns), -1), every
+        empty = sum(column.lengths for column in arrays) == 0
+        record = np.concatenate([*(column.owners for column in arrays), every[empty]])
+        places = np.full((len(self.columns), record.size), -1)
+        row = start = 0
+        for column, place in zip(self.columns, places, strict=True):
+            size = column.codes.size
             if column.is_array:
-                start = next(starts)
-                rows[start : start + column.codes.size] = column.codes
-            codes.append(rows)
-        return codes, record
+                place[row : row + size] = np.arange(start, start + size)
+                row += size
+            else:
+                np.add(record, start, out=place)
+            start += size
+        return places, record
 
     def take(self, rows: NDArray[np.int64]) -> Batch:
         """Return the records with these indices, in their order, without their units."""

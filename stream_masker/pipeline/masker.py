@@ -10,12 +10,14 @@ import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
 from itertools import accumulate, chain, islice, pairwise
+from operator import add
 from typing import Final, NamedTuple
 
 import numpy as np
 
-from stream_masker.core.arrays import Int64Array
+from stream_masker.core.arrays import Int64Array, run_edges
 from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch, unchanged_records
 from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.random import FieldKeys, Keys, PositionKeys, Secret
@@ -149,14 +151,14 @@ class RecordMasker:
 
         Distortions are known only for whole parts: those of all are in the first block, which leaves their sum correct.
         """
-        batch, attributes = joined([part.batch for part in parts]), range(len(self._sizes))
+        batch = joined([part.batch for part in parts])
         masked = joined([Batch(part.batch.size, part.masked.columns) for part in parts])
         starts = accumulate((len(part.values) for part in parts), initial=0)
         numbers = np.concatenate([part.indices + start for part, start in zip(parts, starts, strict=False)])
-        distortions = [sum((part.masked.distortions[j] for part in parts), Distortion()) for j in attributes]
+        distortions = tuple(reduce(add, each) for each in zip(*(part.masked.distortions for part in parts), strict=True))
         ranges = list(_ranges(batch, numbers, places.partitions))
         own = Groups(np.repeat(np.arange(len(ranges)), [end - start for start, end in ranges])[numbers], len(ranges))
-        before, after = (count_groups(each, self._sizes, own) for each in (batch, masked))
+        before, after = count_groups([batch, masked], self._sizes, own)
         unchanged = np.bincount(own.of, unchanged_records(batch, masked), len(ranges)).astype(int).tolist()
         return [
             Block(
@@ -167,7 +169,7 @@ class RecordMasker:
                 timestamp=max(records.timestamps[start:end]),
                 original=before[k],
                 masked=after[k],
-                distortions=tuple([Distortion() for _ in attributes] if start else distortions),
+                distortions=(Distortion(),) * len(distortions) if start else distortions,
                 unchanged=unchanged[k],
             )
             for k, (start, end) in enumerate(ranges)
@@ -257,12 +259,12 @@ def _ranges(batch: Batch, numbers: Int64Array, partitions: Int64Array) -> Iterat
     """
     pairs = len(batch.columns) * (len(batch.columns) + 1) // 2
     rows = np.zeros(partitions.size + 1, np.int64)
-    rows[numbers + 1] = pairs * np.max([column.lengths for column in batch.columns], axis=0)
-    rows = np.cumsum(rows)
-    edges = np.flatnonzero(np.diff(partitions, prepend=-1, append=-1)).tolist()
-    for start, end in pairwise(edges):
+    rows[numbers + 1] = pairs * np.maximum.reduce([column.lengths for column in batch.columns])
+    edges = run_edges(partitions)
+    before = rows.cumsum()[edges].tolist()
+    for (start, end), (first, last) in zip(pairwise(edges.tolist()), pairwise(before), strict=True):
         size = end - start
-        blocks = max(-(-size // BLOCK_RECORDS), min(size, -(-int(rows[end] - rows[start]) // MAX_BLOCK_ROWS)))
+        blocks = max(-(-size // BLOCK_RECORDS), min(size, -(-(last - first) // MAX_BLOCK_ROWS)))
         yield from pairwise(start + size * k // blocks for k in range(blocks + 1))
 
 

@@ -10,16 +10,18 @@ united by OR, in any order and any number of times. Two noise keys of one slot c
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import combinations, pairwise
-from typing import Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_masker.core.arrays import BoolArray, Int32Array, Int64Array, UInt64Array, offsets_from_lengths
-from stream_masker.core.batch import Batch, Column
+from stream_masker.core.arrays import BoolArray, Int32Array, Int64Array, UInt64Array, offsets_from_lengths, run_edges
+from stream_masker.core.batch import ABSENT, Batch, Column
 from stream_masker.core.random import Secret
 from stream_masker.errors import ParameterError, StatisticsError
 
@@ -34,8 +36,17 @@ NO_SLOT: Final = KEY_SLOTS
 MANY_KEYS: Final = 32
 """Entries with this number of bits have about 44 noise keys or more. All their rows count as different."""
 
-MAX_KEY: Final = 2**63 - 1
-"""The greatest number that a key and its group together may have."""
+SLOT_BITS: Final = 7
+"""The bits of a slot in the numbers that are sorted."""
+
+SLOT_WORDS: Final = np.append(np.uint64(1) << np.arange(KEY_SLOTS, dtype=np.uint64), np.uint64(0))
+"""(65,) uint64: the bits of a row of each slot."""
+
+MAX_KEY: Final = 2 ** (63 - SLOT_BITS) - 1
+"""The greatest number that a key may have together with its table and group."""
+
+CELLS_AT_ONCE: Final = 1 << 17
+"""The number of cells, rows times tables, that are sorted at once (1 MB, which a processor's cache holds)."""
 
 MAX_PATTERN_ATTRIBUTES: Final = 12
 """The greatest number of attributes of which it is counted which records lack which."""
@@ -124,107 +135,155 @@ class Groups(NamedTuple):
 
 def count_batch(batch: Batch, sizes: Sequence[int]) -> Counts:
     """Count a batch; see ``count_groups``."""
-    return count_groups(batch, sizes, Groups(np.zeros(batch.size, np.int64), 1))[0]
+    return count_groups([batch], sizes, Groups(np.zeros(batch.size, np.int64), 1))[0][0]
 
 
-def count_groups(batch: Batch, sizes: Sequence[int], groups: Groups) -> list[Counts]:
-    """Count the records of each group of a batch, in O(rows log rows). Negative codes (``ABSENT``) are not values.
+def count_groups(batches: Sequence[Batch], sizes: Sequence[int], groups: Groups) -> list[list[Counts]]:
+    """Count the records of each group, in O(rows log rows); return the counts by batch and group.
 
-    ``sizes[j]``: the number of concepts of attribute j's taxonomy.
+    * ``batches``: of the same records and with the same values present, such as one before and after masking. They
+      differ in codes, slots and contexts. Negative codes (``ABSENT``) are not values.
+    * ``sizes[j]``: the number of concepts of attribute j's taxonomy.
     """
-    p, number = len(batch.columns), groups.number
-    which = [*((j,) for j in range(p)), *combinations(range(p), 2)]
-    rows, record = batch.rows()
-    inside, slots = Groups(groups.of[record], number), None if batch.slots is None else batch.slots[record]
-    counted = {some: _count_rows([rows[j] for j in some], sizes[some[-1]], inside, slots) for some in which}
-    arrays = [j for j, column in enumerate(batch.columns) if column.is_array]
-    scalars = [j for j in range(p) if arrays and j not in arrays]
-    events = {j: _count_rows([batch.columns[j].codes], sizes[j], groups) for j in scalars}
-    lengths = {j: _count_keys(batch.columns[j].present_lengths, groups) for j in arrays}
-    records, lacking = np.bincount(groups.of, minlength=number).tolist(), _count_lacking(batch, sizes, groups)
-    contexts = _count_contexts(batch, sizes, groups)
-    return [
-        Counts(
-            records=records[g],
-            values=tuple(counted[j,][g] for j in range(p)),
-            pairs={(i, j): counted[i, j][g] for i, j in combinations(range(p), 2)},
-            lengths={j: parts[g] for j, parts in lengths.items()},
-            events={(j,): parts[g] for j, parts in events.items()},
-            lacking=lacking[g],
-            contexts=contexts[g],
-        )
-        for g in range(number)
-    ]
-
-
-def _count_lacking(batch: Batch, sizes: Sequence[int], groups: Groups) -> list[dict[tuple[int, ...], SparseCounts]]:
-    """Count the values and pairs of the records that lack a value, by what they lack; see ``Counts.lacking``."""
-    p = len(batch.columns)
-    lacks = np.stack([column.present_lengths == 0 for column in batch.columns])
-    some = np.flatnonzero(lacks.any(axis=0))
-    result: list[dict[tuple[int, ...], SparseCounts]] = [{} for _ in range(groups.number)]
-    if not some.size or p > MAX_PATTERN_ATTRIBUTES:
-        return result
-    part, patterns, own = batch.take(some), (1 << np.arange(p)) @ lacks[:, some], groups.of[some]
-    rows, record = part.rows()
-    for which in [*((j,) for j in range(p)), *combinations(range(p), 2)]:
-        column = part.columns[which[0]]
-        once = len(which) == 1 and not column.is_array
-        codes, of = ([column.codes], np.arange(some.size)) if once else ([rows[j] for j in which], record)
-        slots = None if part.slots is None else part.slots[of]
-        counted = _count_rows(codes, sizes[which[-1]], Groups(own[of], groups.number), slots, (patterns[of], 1 << p))
-        for g in np.unique(own).tolist():
-            result[g][which] = counted[g]
+    batch, number, patterns = batches[0], groups.number, _patterns(batches[0])
+    tables = _tables(tuple(column.is_array for column in batch.columns), patterns is not None)
+    rows, record = _rows(batches, patterns)
+    slots = np.array([np.full(batch.size, NO_SLOT) if one.slots is None else one.slots for one in batches])[:, record]
+    bounds, inside = np.ones(len(rows), np.int64), Groups(groups.of[record], number)
+    bounds[: len(sizes)], bounds[len(sizes) + PATTERN] = sizes, 1 << len(sizes)
+    step, found = max(1, CELLS_AT_ONCE // max(1, slots.size)), list[tuple[Int64Array, Int64Array, UInt64Array]]()
+    for start in range(0, len(tables.names), step):
+        found += _count_tables(rows, tables.parts[:, start : start + step], bounds, slots, inside)
+    records = np.bincount(groups.of, minlength=number).tolist()
+    lacking = set() if patterns is None else set(groups.of[patterns >= 0].tolist())
+    result = []
+    for k, one in enumerate(batches):
+        contexts, counts = _count_contexts(one, sizes, groups), list[Counts]()
+        for g in range(number):
+            fields: dict[str, dict[Any, SparseCounts]] = {field: {} for field in FIELDS}
+            own = found[k * number + g :: len(batches) * number]
+            for (field, key), (keys, rows_of_each, bits) in zip(tables.names, own, strict=True):
+                if field != "lacking" or g in lacking:
+                    is_keyed = one.slots is not None and field not in UNKEYED
+                    fields[field][key] = SparseCounts(keys, rows_of_each, bits if is_keyed else None)
+            values = tuple(fields.pop("values").values())
+            counts.append(Counts(records=records[g], values=values, contexts=contexts[g], **fields))
+        result.append(counts)
     return result
 
 
-def _count_contexts(batch: Batch, sizes: Sequence[int], groups: Groups) -> list[dict[int, Counts]]:
-    """Count the records of each context of a batch; see ``Counts.contexts``."""
-    if batch.context is None:
-        return [{} for _ in range(groups.number)]
-    numbers, index = np.unique(batch.context, return_inverse=True)
-    size, whole = numbers.size, replace(batch, context=None)
-    counted = count_groups(whole, sizes, Groups(groups.of * size + index, groups.number * size))
-    parts = (counted[g * size : (g + 1) * size] for g in range(groups.number))
-    return [{c: one for c, one in zip(numbers.tolist(), part, strict=True) if one.records} for part in parts]
+class _Tables(NamedTuple):
+    """What is counted: t tables, each of which has the counts of one attribute or pair.
 
-
-def _count_rows(
-    codes: Sequence[Int32Array],
-    size: int,
-    groups: Groups,
-    slots: Int64Array | None = None,
-    patterns: tuple[Int64Array, int] | None = None,
-) -> list[SparseCounts]:
-    """Count the values of one attribute in n rows, or the pairs of values of two; rows that lack one do not count.
-
-    * ``codes``: (n,) positions of each attribute. ``size``: the number of concepts of the last one's taxonomy.
-    * ``slots``: (n,), see ``Batch``. ``patterns``: (n,) numbers below some bound, which the keys end with.
+    names: their fields of ``Counts``, and their keys there; parts: (3, t) int64, the rows of ``_rows`` whose values the
+    keys of each table are made of. Rows that lack one of these values do not count.
     """
-    there = np.logical_and.reduce([own >= 0 for own in codes])
-    first, *second = (own[there].astype(np.int64) for own in codes)
-    keys = first * size + second[0] if second else first
+
+    names: list[tuple[str, Any]]
+    parts: Int64Array
+
+
+FIELDS: Final = ("values", "pairs", "lengths", "events", "lacking")
+"""The fields of ``Counts`` that hold tables."""
+
+UNKEYED: Final = ("lengths", "events")
+"""The fields for which noise keys do not count."""
+
+EVERY, ONCE, PATTERN, LENGTHS = range(4)
+"""The numbers of further rows behind those of the attributes; see ``_rows``."""
+
+
+def _rows(batches: Sequence[Batch], patterns: Int64Array | None) -> tuple[Int64Array, Int64Array]:
+    """Return what is counted, and (r,) int64, the record of each row.
+
+    The first is (p + LENGTHS + arrays, batches, r) int64: the codes of p attributes, then 0 in every row, 0 in the first
+    row of each record, what the record lacks, and the number of present elements of each array. Nothing is negative.
+    """
+    batch, p = batches[0], len(batches[0].columns)
+    arrays = [column for column in batch.columns if column.is_array]
+    places, record = batch.rows()
+    rows = np.zeros((p + LENGTHS + len(arrays), len(batches), record.size), np.int64)
+    for k, one in enumerate(batches):
+        rows[:p, k] = np.concatenate([*(column.codes for column in one.columns), [ABSENT]])[places]
+    if arrays:
+        first = np.empty(batch.size, np.int64)
+        first[record[::-1]] = np.arange(record.size)[::-1]  # the last one counts
+        rows[p + ONCE] = ABSENT
+        rows[p + ONCE][:, first] = 0
     if patterns is not None:
-        keys = keys * patterns[1] + patterns[0][there]
-    return _count_keys(keys, Groups(groups.of[there], groups.number), None if slots is None else slots[there])
+        rows[p + PATTERN] = patterns[record]
+    for k, column in enumerate(arrays, p + LENGTHS):
+        rows[k] = column.present_lengths[record]
+    return rows, record
 
 
-def _count_keys(keys: Int64Array, groups: Groups, slots: Int64Array | None = None) -> list[SparseCounts]:
-    """Count how often each key occurs in each group; ``keys``: (n,) int64, at least 0; ``slots``: see ``Batch``."""
-    span, distinct = int(keys.max(initial=0)) + 1, None
-    if span * groups.number > MAX_KEY:
+def _patterns(batch: Batch) -> Int64Array | None:
+    """Return (n,) int64, what each record lacks (``Counts.lacking``), negative if nothing; None if no record does."""
+    lacks = np.array([column.present_lengths == 0 for column in batch.columns])
+    if len(lacks) > MAX_PATTERN_ATTRIBUTES or not lacks.any():
+        return None
+    patterns = (1 << np.arange(len(lacks))) @ lacks
+    return np.where(patterns > 0, patterns, ABSENT)
+
+
+@lru_cache(maxsize=64)
+def _tables(are_arrays: tuple[bool, ...], is_lacking: bool) -> _Tables:
+    """Return what is counted of attributes; ``is_lacking``: whether records lack values."""
+    p, arrays = len(are_arrays), [j for j, is_array in enumerate(are_arrays) if is_array]
+    every, once, pattern = p + EVERY, p + ONCE, p + PATTERN
+    pairs, scalars = list(combinations(range(p), 2)), [j for j in range(p) if not are_arrays[j]]
+    parts: dict[tuple[str, Any], tuple[int, int, int]] = {
+        **{("values", j): (j, every, every) for j in range(p)},
+        **{("pairs", pair): (*pair, every) for pair in pairs},
+        **{("lengths", j): (p + LENGTHS + k, once, every) for k, j in enumerate(arrays)},
+        **{("events", (j,)): (j, once, every) for j in scalars if arrays},
+    }
+    if is_lacking:
+        parts |= {("lacking", (j,)): (j, every if are_arrays[j] else once, pattern) for j in range(p)}
+        parts |= {("lacking", pair): (*pair, pattern) for pair in pairs}
+    return _Tables([*parts], np.array([*parts.values()]).T)
+
+
+def _count_contexts(batch: Batch, sizes: Sequence[int], groups: Groups) -> list[dict[int, Counts]]:
+    """Return the counts of each context of a batch by group; see ``Counts.contexts``."""
+    result: list[dict[int, Counts]] = [{} for _ in range(groups.number)]
+    if batch.context is not None:
+        size = int(batch.context.max(initial=0)) + 1
+        parts, index = np.unique(groups.of * size + batch.context, return_inverse=True)
+        [counted] = count_groups([replace(batch, context=None)], sizes, Groups(index, parts.size))
+        for part, counts in zip(parts.tolist(), counted, strict=True):
+            result[part // size][part % size] = counts
+    return result
+
+
+def _count_tables(
+    rows: Int64Array, parts: Int64Array, bounds: Int64Array, slots: Int64Array, groups: Groups
+) -> list[tuple[Int64Array, Int64Array, UInt64Array]]:
+    """Return the keys, counts and bits (``SparseCounts``) of each table, batch and group, in this order.
+
+    * ``rows``: (m, b, r), see ``_rows``. ``parts``: (3, t), see ``_Tables``. ``bounds``: (m,) above the values of each.
+    * ``slots``: (b, r), see ``Batch``. ``groups``: of the r rows.
+    """
+    first, second, third = rows[parts]
+    keys = (first * bounds[parts[1], None, None] + second) * bounds[parts[2], None, None] + third
+    are_there = (first | second | third) >= 0
+    number, span, distinct = parts.shape[1] * len(slots), int(keys.max(initial=0)) + 1, None
+    if span * number * groups.number > MAX_KEY:
         distinct, keys = np.unique(keys, return_inverse=True)
         span = distinct.size
-    keys = groups.of * span + keys
-    if slots is None:
-        whole = SparseCounts(*np.unique(keys, return_counts=True))
-    else:
-        bits = np.where(slots < KEY_SLOTS, np.uint64(1) << (slots % KEY_SLOTS).astype(np.uint64), np.uint64(0))
-        whole = sum_by_key(keys, np.ones(keys.size, np.int64), bits)
-    ends = np.searchsorted(whole.keys, span * np.arange(groups.number + 1)).tolist()
-    own = whole.keys % span
-    whole = replace(whole, keys=own if distinct is None else distinct[own])
-    return [whole.select(slice(*each)) for each in pairwise(ends)]
+    keys += (np.arange(number).reshape(-1, len(slots), 1) * groups.number + groups.of) * span
+    cells = (keys << SLOT_BITS | slots)[are_there]
+    cells.sort()
+    cell_edges = run_edges(cells)
+    cells = cells[cell_edges[:-1]]
+    keys = cells >> SLOT_BITS
+    edges = run_edges(keys)
+    starts, ends = edges[:-1], cell_edges[edges]
+    keys, counts = keys[starts], ends[1:] - ends[:-1]
+    bits = np.bitwise_or.reduceat(SLOT_WORDS[cells & (1 << SLOT_BITS) - 1], starts)
+    limits = keys.searchsorted(span * np.arange(number * groups.number + 1)).tolist()
+    keys = keys % span if distinct is None else distinct[keys % span]
+    return [(keys[start:end], counts[start:end], bits[start:end]) for start, end in pairwise(limits)]
 
 
 def marginals(pair: SparseCounts, size_b: int) -> tuple[SparseCounts, SparseCounts]:
@@ -320,11 +379,13 @@ class SlidingWindow:
 
 
 def joined(batches: Sequence[Batch]) -> Batch:
-    """Return the records of several batches as one, without their units, and without fields.
+    """Return the records of several batches as one, without their units; a single batch as it is.
 
     Records without slots among others get ``NO_SLOT``. Raises ParameterError for an attribute that is an array in some
     batches, and has scalars in others.
     """
+    if len(batches) == 1:
+        return batches[0]
     slots, contexts = None, [batch.context for batch in batches if batch.context is not None]
     if any(batch.slots is not None for batch in batches):
         slots = np.concatenate([np.full(b.size, NO_SLOT) if b.slots is None else b.slots for b in batches])

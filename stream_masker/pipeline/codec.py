@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import compress, repeat
+from itertools import chain, compress, repeat
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -112,10 +112,13 @@ class Attribute:
             values[own] = MISSING
         placed = [(path, slots, own) for (_, path, slots), own in zip(found, numbers[len(required) :], strict=True)]
         for code in reversed(self._codes):  # written backwards, so that the first code of an element counts
-            if parts := [(slots, own) for path, slots, own in placed if path == code]:
-                own, codes = np.concatenate([(own, self._looked_up(slots.values)) for slots, own in parts], axis=1)
-                order = np.lexsort(np.hstack([slots.places for slots, _ in parts])[::-1]) if parts[1:] else slice(None)
-                values[own[order][::-1]] = codes[order][::-1]
+            parts = [(slots, own) for path, slots, own in placed if path == code]
+            columns = [(own, self._looked_up(slots.values)) for slots, own in parts]
+            if parts[1:]:
+                order = np.lexsort(np.hstack([slots.places for slots, _ in parts])[::-1])
+                columns = [np.concatenate(columns, axis=1)[:, order]]
+            for own, codes in columns:
+                values[own[::-1]] = codes[::-1]
         texts = dict.fromkeys(self._labels, self._label_texts)
         fills = [(slots, own, texts.get(path, self._texts)) for path, slots, own in placed]
         for element in np.flatnonzero(values < SUPPRESSED).tolist():
@@ -126,9 +129,10 @@ class Attribute:
     def _required(self, walk: Walk, records: int) -> list[Found]:
         """Return what must have a code: records, or the elements of arrays. Records without such a list are refused."""
         if self.plan.is_array:
-            lists = [slots.without_null().places[0] for path in self._lists for slots in walk.found[path]]
-            without = np.setdiff1d(np.arange(records), np.concatenate([np.empty(0, np.int64), *lists]))
-            walk.refuse(without.tolist(), Reason.MISSING, self._codes[0])
+            is_without = np.ones(records, np.bool_)
+            for slots in chain.from_iterable(map(walk.found.__getitem__, self._lists)):
+                is_without[slots.without_null().places[0]] = False
+            walk.refuse(is_without.nonzero()[0].tolist(), Reason.MISSING, self._codes[0])
         return [(number, path, slots) for number, path in self._elements for slots in walk.found[path]]
 
     def _looked_up(self, texts: list[Any]) -> Int64Array:

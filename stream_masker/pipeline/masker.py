@@ -155,7 +155,7 @@ class RecordMasker:
         masked = joined([Batch(part.batch.size, part.masked.columns) for part in parts])
         starts = accumulate((len(part.values) for part in parts), initial=0)
         numbers = np.concatenate([part.indices + start for part, start in zip(parts, starts, strict=False)])
-        distortions = tuple(reduce(add, each) for each in zip(*(part.masked.distortions for part in parts), strict=True))
+        totals = tuple(reduce(add, each) for each in zip(*(part.masked.distortions for part in parts), strict=True))
         ranges = list(_ranges(batch, numbers, places.partitions))
         own = Groups(np.repeat(np.arange(len(ranges)), [end - start for start, end in ranges])[numbers], len(ranges))
         before, after = count_groups([batch, masked], self._sizes, own)
@@ -169,7 +169,7 @@ class RecordMasker:
                 timestamp=max(records.timestamps[start:end]),
                 original=before[k],
                 masked=after[k],
-                distortions=(Distortion(),) * len(distortions) if start else distortions,
+                distortions=(Distortion(),) * len(totals) if start else totals,
                 unchanged=unchanged[k],
             )
             for k, (start, end) in enumerate(ranges)
@@ -270,6 +270,6 @@ def _ranges(batch: Batch, numbers: Int64Array, partitions: Int64Array) -> Iterat
 
 def _check_codes(before: Column, after: Column, size: int) -> None:
     """Raise ValueError unless exactly the present values have been replaced, by concepts of their taxonomy."""
-    present = before.codes >= 0
-    if not np.array_equal(present, after.codes >= 0) or (after.codes >= size).any():
+    old, new = before.codes, after.codes
+    if new.shape != old.shape or ((old >= 0) != (new >= 0)).any() or new.max(initial=0) >= size:
         raise ValueError("the mechanism did not mask every value")

@@ -10,7 +10,6 @@ united by OR, in any order and any number of times. Two noise keys of one slot c
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -20,7 +19,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_masker.core.arrays import BoolArray, Int32Array, Int64Array, UInt64Array, offsets_from_lengths, run_edges
+from stream_masker.core.arrays import BoolArray, Int64Array, UInt64Array, offsets_from_lengths, run_edges
 from stream_masker.core.batch import ABSENT, Batch, Column
 from stream_masker.core.random import Secret
 from stream_masker.errors import ParameterError, StatisticsError
@@ -196,8 +195,9 @@ EVERY, ONCE, PATTERN, LENGTHS = range(4)
 def _rows(batches: Sequence[Batch], patterns: Int64Array | None) -> tuple[Int64Array, Int64Array]:
     """Return what is counted, and (r,) int64, the record of each row.
 
-    The first is (p + LENGTHS + arrays, batches, r) int64: the codes of p attributes, then 0 in every row, 0 in the first
-    row of each record, what the record lacks, and the number of present elements of each array. Nothing is negative.
+    The first is (p + LENGTHS + arrays, batches, r) int64: the codes of p attributes, then 0 in every row, 0 in the
+    first row of each record, what the record lacks, and the number of present elements of each array. What a
+    row does not have is negative.
     """
     batch, p = batches[0], len(batches[0].columns)
     arrays = [column for column in batch.columns if column.is_array]

@@ -50,7 +50,7 @@ def frozen_array(array: NDArray[Number]) -> NDArray[Number]:
 def offsets_from_lengths(lengths: NDArray[np.integer]) -> Int64Array:
     """Return (n + 1,) int64: the offsets of n consecutive rows of the given lengths."""
     offsets = np.zeros(lengths.size + 1, np.int64)
-    np.cumsum(lengths, out=offsets[1:])
+    lengths.cumsum(out=offsets[1:])
     return offsets
 
 
@@ -77,5 +77,5 @@ def slices(array: NDArray[Number], lengths: Iterable[int]) -> list[NDArray[Numbe
 
 def ranges(starts: Int64Array, lengths: Int64Array) -> Int64Array:
     """Concatenate the index ranges ``starts[k] … starts[k] + lengths[k] - 1``."""
-    before = np.cumsum(lengths) - lengths
-    return np.repeat(starts - before, lengths) + np.arange(int(lengths.sum()))
+    ends = lengths.cumsum()
+    return (starts - ends + lengths).repeat(lengths) + np.arange(ends[-1] if ends.size else 0)

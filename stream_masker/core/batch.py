@@ -97,27 +97,6 @@ class Batch:
         """The number of different units."""
         return self.size if self.units is None else len(np.unique(self.units))
 
-    def rows(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the rows that are counted (``statistics.counts.Counts``): (p, r) int64, the index of each attribute's
-        value among the values of all columns one after the other, -1 for no value; and (r,) int64, the record of each
-        row, by its index."""
-        every, arrays = np.arange(self.size), [column for column in self.columns if column.is_array]
-        if not arrays:
-            return np.arange(len(self.columns) * self.size).reshape(len(self.columns), -1), every
-        empty = sum(column.lengths for column in arrays) == 0
-        record = np.concatenate([*(column.owners for column in arrays), every[empty]])
-        places = np.full((len(self.columns), record.size), -1)
-        row = start = 0
-        for column, place in zip(self.columns, places, strict=True):
-            size = column.codes.size
-            if column.is_array:
-                place[row : row + size] = np.arange(start, start + size)
-                row += size
-            else:
-                np.add(record, start, out=place)
-            start += size
-        return places, record
-
     def take(self, rows: NDArray[np.int64]) -> Batch:
         """Return the records with these indices, in their order, without their units."""
         slots = None if self.slots is None else self.slots[rows]

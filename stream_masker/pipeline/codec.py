@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import chain, compress, repeat
+from itertools import compress, repeat
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -130,7 +130,7 @@ class Attribute:
         """Return what must have a code: records, or the elements of arrays. Records without such a list are refused."""
         if self.plan.is_array:
             is_without = np.ones(records, np.bool_)
-            for slots in chain.from_iterable(map(walk.found.__getitem__, self._lists)):
+            for slots in (slots for path in self._lists for slots in walk.found[path]):
                 is_without[slots.without_null().places[0]] = False
             walk.refuse(is_without.nonzero()[0].tolist(), Reason.MISSING, self._codes[0])
         return [(number, path, slots) for number, path in self._elements for slots in walk.found[path]]
@@ -162,12 +162,13 @@ def _numbered(parts: Sequence[Found], places: int) -> tuple[list[Int64Array], In
     own = [(place, path.levels, id(slots.places)) for place, path, slots in parts]  # one element may have many values
     distinct = dict(zip(own, parts, strict=True))
     levels = max((len(path.levels) for _, path, _ in parts), default=0)
+    if len(distinct) == 1 and len(parts[0][2].places) == 1 + levels:  # in order, each element once
+        place, _, slots = parts[0]
+        return [np.arange(slots.places.shape[1])] * len(parts), slots.places[0] * places + place
     columns = [np.zeros((1 + levels, slots.places.shape[1]), np.int64) for _, _, slots in distinct.values()]
     for (place, path, slots), column in zip(distinct.values(), columns, strict=True):
         column[0] = slots.places[0] * places + place
         column[1 : 1 + len(path.levels)] = slots.places[list(path.levels)]
-    if len(columns) == 1 and len(parts[0][2].places) == 1 + levels:  # in order, each element once
-        return [np.arange(columns[0].shape[1])] * len(parts), columns[0][0]
     keys = np.concatenate([np.zeros((1 + levels, 0), np.int64), *columns], axis=1)
     order = np.lexsort(keys[::-1])
     keys = keys[:, order]

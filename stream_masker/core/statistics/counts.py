@@ -125,6 +125,10 @@ class Counts:
     contexts: Mapping[int, Counts] = field(default_factory=dict)
 
 
+FIELDS: Final = ("values", "pairs", "lengths", "events", "lacking")
+"""The fields of ``Counts`` that have a table for each attribute or pair."""
+
+
 class Groups(NamedTuple):
     """Groups that are counted apart: ``of``, (n,) int64, the group of each record or row, below ``number``."""
 
@@ -144,104 +148,85 @@ def count_groups(batches: Sequence[Batch], sizes: Sequence[int], groups: Groups)
       differ in codes, slots and contexts. Negative codes (``ABSENT``) are not values.
     * ``sizes[j]``: the number of concepts of attribute j's taxonomy.
     """
-    batch, number, patterns = batches[0], groups.number, _patterns(batches[0])
-    tables = _tables(tuple(column.is_array for column in batch.columns), patterns is not None)
-    rows, record = _rows(batches, patterns)
-    slots = np.array([np.full(batch.size, NO_SLOT) if one.slots is None else one.slots for one in batches])[:, record]
-    bounds, inside = np.ones(len(rows), np.int64), Groups(groups.of[record], number)
-    bounds[: len(sizes)], bounds[len(sizes) + PATTERN] = sizes, 1 << len(sizes)
-    step, found = max(1, CELLS_AT_ONCE // max(1, slots.size)), list[tuple[Int64Array, Int64Array, UInt64Array]]()
-    for start in range(0, len(tables.names), step):
-        found += _count_tables(rows, tables.parts[:, start : start + step], bounds, slots, inside)
-    records = np.bincount(groups.of, minlength=number).tolist()
-    lacking = set() if patterns is None else set(groups.of[patterns >= 0].tolist())
-    result = []
-    for k, one in enumerate(batches):
-        contexts, counts = _count_contexts(one, sizes, groups), list[Counts]()
+    (rows, record), number = _rows(batches), groups.number
+    slots = np.array([np.full(len(groups.of), NO_SLOT) if one.slots is None else one.slots for one in batches])
+    own, bounds = groups.of[record], np.array([1, 1, 1 << len(sizes), *sizes])
+    lacking = set(own[rows[PATTERN, 0] >= 0].tolist())
+    names, parts = _tables(tuple(column.is_array for column in batches[0].columns), bool(lacking))
+    step, found = max(1, CELLS_AT_ONCE // max(1, rows[0].size)), list[tuple[Int64Array, Int64Array, UInt64Array]]()
+    for start in range(0, len(names), step):
+        found += _count_tables(rows, parts[:, start : start + step], bounds, slots[:, record], Groups(own, number))
+    records, result = np.bincount(groups.of, minlength=number).tolist(), []
+    for k, batch in enumerate(batches):
+        contexts, counts = _count_contexts(batch, sizes, groups), list[Counts]()
         for g in range(number):
-            fields: dict[str, dict[Any, SparseCounts]] = {field: {} for field in FIELDS}
-            own = found[k * number + g :: len(batches) * number]
-            for (field, key), (keys, rows_of_each, bits) in zip(tables.names, own, strict=True):
-                if field != "lacking" or g in lacking:
-                    is_keyed = one.slots is not None and field not in UNKEYED
-                    fields[field][key] = SparseCounts(keys, rows_of_each, bits if is_keyed else None)
+            fields: dict[str, dict[Any, SparseCounts]] = {name: {} for name in FIELDS}
+            columns = found[k * number + g :: len(batches) * number]
+            for (name, key), (keys, each, bits) in zip(names, columns, strict=True):
+                if name != "lacking" or g in lacking:
+                    is_keyed = batch.slots is not None and name not in ("lengths", "events")
+                    fields[name][key] = SparseCounts(keys, each, bits if is_keyed else None)
             values = tuple(fields.pop("values").values())
             counts.append(Counts(records=records[g], values=values, contexts=contexts[g], **fields))
         result.append(counts)
     return result
 
 
-class _Tables(NamedTuple):
-    """What is counted: t tables, each of which has the counts of one attribute or pair.
+EVERY, ONCE, PATTERN, FIRST = range(4)
+"""The numbers of the first rows of ``_rows``, and of that of the first attribute."""
 
-    names: their fields of ``Counts``, and their keys there; parts: (3, t) int64, the rows of ``_rows`` whose values the
-    keys of each table are made of. Rows that lack one of these values do not count.
+
+def _rows(batches: Sequence[Batch]) -> tuple[Int64Array, Int64Array]:
+    """Return what is counted (``Counts``) in r rows, and (r,) int64, the record of each row.
+
+    The first is (FIRST + p + arrays, batches, r) int64, and negative where a row has no value: 0 in every row; 0 in the
+    first row of each record; what the record lacks; the codes of p attributes; the number of elements of each array.
     """
-
-    names: list[tuple[str, Any]]
-    parts: Int64Array
-
-
-FIELDS: Final = ("values", "pairs", "lengths", "events", "lacking")
-"""The fields of ``Counts`` that hold tables."""
-
-UNKEYED: Final = ("lengths", "events")
-"""The fields for which noise keys do not count."""
-
-EVERY, ONCE, PATTERN, LENGTHS = range(4)
-"""The numbers of further rows behind those of the attributes; see ``_rows``."""
-
-
-def _rows(batches: Sequence[Batch], patterns: Int64Array | None) -> tuple[Int64Array, Int64Array]:
-    """Return what is counted, and (r,) int64, the record of each row.
-
-    The first is (p + LENGTHS + arrays, batches, r) int64: the codes of p attributes, then 0 in every row, 0 in the
-    first row of each record, what the record lacks, and the number of present elements of each array. What a
-    row does not have is negative.
-    """
-    batch, p = batches[0], len(batches[0].columns)
-    arrays = [column for column in batch.columns if column.is_array]
-    places, record = batch.rows()
-    rows = np.zeros((p + LENGTHS + len(arrays), len(batches), record.size), np.int64)
-    for k, one in enumerate(batches):
-        rows[:p, k] = np.concatenate([*(column.codes for column in one.columns), [ABSENT]])[places]
+    columns, record = batches[0].columns, np.arange(batches[0].size)
+    arrays = [column for column in columns if column.is_array]
     if arrays:
-        first = np.empty(batch.size, np.int64)
-        first[record[::-1]] = np.arange(record.size)[::-1]  # the last one counts
-        rows[p + ONCE] = ABSENT
-        rows[p + ONCE][:, first] = 0
-    if patterns is not None:
-        rows[p + PATTERN] = patterns[record]
-    for k, column in enumerate(arrays, p + LENGTHS):
-        rows[k] = column.present_lengths[record]
+        is_empty = np.add.reduce([column.lengths for column in arrays]) == 0
+        record = np.concatenate([*(column.owners for column in arrays), record[is_empty]])
+    rows = np.full((FIRST + len(columns) + len(arrays), len(batches), record.size), ABSENT)
+    first = np.empty(batches[0].size, np.int64)
+    first[record[::-1]] = np.arange(record.size)[::-1]  # the last one counts
+    rows[EVERY] = rows[ONCE, :, first] = 0
+    lacks = np.array([column.present_lengths == 0 for column in columns])
+    if len(lacks) <= MAX_PATTERN_ATTRIBUTES and lacks.any():
+        patterns = (1 << np.arange(len(lacks))) @ lacks
+        rows[PATTERN] = np.where(patterns > 0, patterns, ABSENT)[record]
+    start = 0
+    for row, column, *parts in zip(rows[FIRST:], columns, *(batch.columns for batch in batches), strict=False):
+        codes = np.array([part.codes for part in parts])
+        if column.is_array:
+            row[:, start : start + column.codes.size] = codes
+            start += column.codes.size
+        else:
+            row[:] = codes[:, record]
+    for row, column in zip(rows[FIRST + len(columns) :], arrays, strict=True):
+        row[:] = column.present_lengths[record]
     return rows, record
 
 
-def _patterns(batch: Batch) -> Int64Array | None:
-    """Return (n,) int64, what each record lacks (``Counts.lacking``), negative if nothing; None if no record does."""
-    lacks = np.array([column.present_lengths == 0 for column in batch.columns])
-    if len(lacks) > MAX_PATTERN_ATTRIBUTES or not lacks.any():
-        return None
-    patterns = (1 << np.arange(len(lacks))) @ lacks
-    return np.where(patterns > 0, patterns, ABSENT)
-
-
 @lru_cache(maxsize=64)
-def _tables(are_arrays: tuple[bool, ...], is_lacking: bool) -> _Tables:
-    """Return what is counted of attributes; ``is_lacking``: whether records lack values."""
+def _tables(are_arrays: tuple[bool, ...], is_lacking: bool) -> tuple[list[tuple[str, Any]], Int64Array]:
+    """Return the tables that ``Counts`` has of p attributes: the field of each and its key there; and (3, t) int64, the
+    rows of ``_rows`` whose values its keys are made of. Rows that lack one of these do not count.
+
+    ``is_lacking``: whether records lack values.
+    """
     p, arrays = len(are_arrays), [j for j, is_array in enumerate(are_arrays) if is_array]
-    every, once, pattern = p + EVERY, p + ONCE, p + PATTERN
-    pairs, scalars = list(combinations(range(p), 2)), [j for j in range(p) if not are_arrays[j]]
+    pairs = list(combinations(range(p), 2))
     parts: dict[tuple[str, Any], tuple[int, int, int]] = {
-        **{("values", j): (j, every, every) for j in range(p)},
-        **{("pairs", pair): (*pair, every) for pair in pairs},
-        **{("lengths", j): (p + LENGTHS + k, once, every) for k, j in enumerate(arrays)},
-        **{("events", (j,)): (j, once, every) for j in scalars if arrays},
+        **{("values", j): (FIRST + j, EVERY, EVERY) for j in range(p)},
+        **{("pairs", (i, j)): (FIRST + i, FIRST + j, EVERY) for i, j in pairs},
+        **{("lengths", j): (FIRST + p + k, ONCE, EVERY) for k, j in enumerate(arrays)},
+        **{("events", (j,)): (FIRST + j, ONCE, EVERY) for j in range(p) if arrays and not are_arrays[j]},
     }
     if is_lacking:
-        parts |= {("lacking", (j,)): (j, every if are_arrays[j] else once, pattern) for j in range(p)}
-        parts |= {("lacking", pair): (*pair, pattern) for pair in pairs}
-    return _Tables([*parts], np.array([*parts.values()]).T)
+        parts |= {("lacking", (j,)): (FIRST + j, EVERY if are_arrays[j] else ONCE, PATTERN) for j in range(p)}
+        parts |= {("lacking", (i, j)): (FIRST + i, FIRST + j, PATTERN) for i, j in pairs}
+    return [*parts], np.array([*parts.values()]).T
 
 
 def _count_contexts(batch: Batch, sizes: Sequence[int], groups: Groups) -> list[dict[int, Counts]]:
@@ -261,7 +246,7 @@ def _count_tables(
 ) -> list[tuple[Int64Array, Int64Array, UInt64Array]]:
     """Return the keys, counts and bits (``SparseCounts``) of each table, batch and group, in this order.
 
-    * ``rows``: (m, b, r), see ``_rows``. ``parts``: (3, t), see ``_Tables``. ``bounds``: (m,) above the values of each.
+    * ``rows``: (m, b, r), see ``_rows``. ``parts``: (3, t), see ``_tables``. ``bounds``: (m,) above the values of each.
     * ``slots``: (b, r), see ``Batch``. ``groups``: of the r rows.
     """
     first, second, third = rows[parts]

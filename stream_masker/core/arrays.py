@@ -78,4 +78,4 @@ def slices(array: NDArray[Number], lengths: Iterable[int]) -> list[NDArray[Numbe
 def ranges(starts: Int64Array, lengths: Int64Array) -> Int64Array:
     """Concatenate the index ranges ``starts[k] … starts[k] + lengths[k] - 1``."""
     ends = lengths.cumsum()
-    return (starts - ends + lengths).repeat(lengths) + np.arange(ends[-1] if ends.size else 0)
+    return np.repeat(starts - ends + lengths, lengths) + np.arange(ends[-1] if ends.size else 0)

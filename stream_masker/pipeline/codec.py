@@ -112,11 +112,11 @@ class Attribute:
             values[own] = MISSING
         placed = [(path, slots, own) for (_, path, slots), own in zip(found, numbers[len(required) :], strict=True)]
         for code in reversed(self._codes):  # written backwards, so that the first code of an element counts
-            parts = [(slots, own) for path, slots, own in placed if path == code]
-            columns = [(own, self._looked_up(slots.values)) for slots, own in parts]
-            if parts[1:]:
-                order = np.lexsort(np.hstack([slots.places for slots, _ in parts])[::-1])
-                columns = [np.concatenate(columns, axis=1)[:, order]]
+            columns = [(own, self._looked_up(slots.values)) for path, slots, own in placed if path == code]
+            if columns[1:]:
+                where = np.hstack([slots.places for path, slots, _ in placed if path == code])
+                own, codes = np.concatenate(columns, axis=1)[:, np.lexsort(where[::-1])]
+                columns = [(own, codes)]
             for own, codes in columns:
                 values[own[::-1]] = codes[::-1]
         texts = dict.fromkeys(self._labels, self._label_texts)

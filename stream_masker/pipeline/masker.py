@@ -10,9 +10,7 @@ import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import reduce
 from itertools import accumulate, chain, islice, pairwise
-from operator import add
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -155,7 +153,8 @@ class RecordMasker:
         masked = joined([Batch(part.batch.size, part.masked.columns) for part in parts])
         starts = accumulate((len(part.values) for part in parts), initial=0)
         numbers = np.concatenate([part.indices + start for part, start in zip(parts, starts, strict=False)])
-        totals = tuple(reduce(add, each) for each in zip(*(part.masked.distortions for part in parts), strict=True))
+        distortions = zip(*(part.masked.distortions for part in parts), strict=True)
+        totals = tuple(sum(others, first) for first, *others in distortions)
         ranges = list(_ranges(batch, numbers, places.partitions))
         own = Groups(np.repeat(np.arange(len(ranges)), [end - start for start, end in ranges])[numbers], len(ranges))
         before, after = count_groups([batch, masked], self._sizes, own)

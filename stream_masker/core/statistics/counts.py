@@ -10,6 +10,7 @@ united by OR, in any order and any number of times. Two noise keys of one slot c
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -19,7 +20,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_masker.core.arrays import BoolArray, Int64Array, UInt64Array, offsets_from_lengths, run_edges
+from stream_masker.core.arrays import BoolArray, Int32Array, Int64Array, UInt64Array, offsets_from_lengths, run_edges
 from stream_masker.core.batch import ABSENT, Batch, Column
 from stream_masker.core.random import Secret
 from stream_masker.errors import ParameterError, StatisticsError
@@ -35,17 +36,17 @@ NO_SLOT: Final = KEY_SLOTS
 MANY_KEYS: Final = 32
 """Entries with this number of bits have about 44 noise keys or more. All their rows count as different."""
 
-SLOT_BITS: Final = 7
-"""The bits of a slot in the numbers that are sorted."""
-
 SLOT_WORDS: Final = np.append(np.uint64(1) << np.arange(KEY_SLOTS, dtype=np.uint64), np.uint64(0))
 """(65,) uint64: the bits of a row of each slot."""
 
-MAX_KEY: Final = 2 ** (63 - SLOT_BITS) - 1
-"""The greatest number that a key may have together with its table and group."""
+SLOT_BITS: Final = 7
+"""The bits of a slot in numbers that hold both a key and a slot."""
 
-CELLS_AT_ONCE: Final = 1 << 17
-"""The number of cells, rows times tables, that are sorted at once (1 MB, which a processor's cache holds)."""
+MAX_KEY: Final = 2 ** (63 - SLOT_BITS) - 1
+"""The greatest number that a key may have together with its table, batch and group."""
+
+CELLS_AT_ONCE: Final = 1 << 18
+"""The number of cells, rows times tables, that are counted at once (2 MB, which a processor's cache holds)."""
 
 MAX_PATTERN_ATTRIBUTES: Final = 12
 """The greatest number of attributes of which it is counted which records lack which."""
@@ -125,10 +126,6 @@ class Counts:
     contexts: Mapping[int, Counts] = field(default_factory=dict)
 
 
-FIELDS: Final = ("values", "pairs", "lengths", "events", "lacking")
-"""The fields of ``Counts`` that have a table for each attribute or pair."""
-
-
 class Groups(NamedTuple):
     """Groups that are counted apart: ``of``, (n,) int64, the group of each record or row, below ``number``."""
 
@@ -160,14 +157,14 @@ def count_groups(batches: Sequence[Batch], sizes: Sequence[int], groups: Groups)
     for k, batch in enumerate(batches):
         contexts, counts = _count_contexts(batch, sizes, groups), list[Counts]()
         for g in range(number):
-            fields: dict[str, dict[Any, SparseCounts]] = {name: {} for name in FIELDS}
+            fields = defaultdict[str, dict[Any, SparseCounts]](dict)
             columns = found[k * number + g :: len(batches) * number]
             for (name, key), (keys, each, bits) in zip(names, columns, strict=True):
                 if name != "lacking" or g in lacking:
                     is_keyed = batch.slots is not None and name not in ("lengths", "events")
                     fields[name][key] = SparseCounts(keys, each, bits if is_keyed else None)
-            values = tuple(fields.pop("values").values())
-            counts.append(Counts(records=records[g], values=values, contexts=contexts[g], **fields))
+            values, pairs = tuple(fields.pop("values").values()), fields.pop("pairs", {})
+            counts.append(Counts(records[g], values, pairs, contexts=contexts[g], **fields))
         result.append(counts)
     return result
 
@@ -176,10 +173,10 @@ EVERY, ONCE, PATTERN, FIRST = range(4)
 """The numbers of the first rows of ``_rows``, and of that of the first attribute."""
 
 
-def _rows(batches: Sequence[Batch]) -> tuple[Int64Array, Int64Array]:
+def _rows(batches: Sequence[Batch]) -> tuple[Int32Array, Int64Array]:
     """Return what is counted (``Counts``) in r rows, and (r,) int64, the record of each row.
 
-    The first is (FIRST + p + arrays, batches, r) int64, and negative where a row has no value: 0 in every row; 0 in the
+    The first is (FIRST + p + arrays, batches, r) int32, and negative where a row has no value: 0 in every row; 0 in the
     first row of each record; what the record lacks; the codes of p attributes; the number of elements of each array.
     """
     columns, record = batches[0].columns, np.arange(batches[0].size)
@@ -187,7 +184,7 @@ def _rows(batches: Sequence[Batch]) -> tuple[Int64Array, Int64Array]:
     if arrays:
         is_empty = np.add.reduce([column.lengths for column in arrays]) == 0
         record = np.concatenate([*(column.owners for column in arrays), record[is_empty]])
-    rows = np.full((FIRST + len(columns) + len(arrays), len(batches), record.size), ABSENT)
+    rows = np.full((FIRST + len(columns) + len(arrays), len(batches), record.size), ABSENT, np.int32)
     first = np.empty(batches[0].size, np.int64)
     first[record[::-1]] = np.arange(record.size)[::-1]  # the last one counts
     rows[EVERY] = rows[ONCE, :, first] = 0
@@ -242,7 +239,7 @@ def _count_contexts(batch: Batch, sizes: Sequence[int], groups: Groups) -> list[
 
 
 def _count_tables(
-    rows: Int64Array, parts: Int64Array, bounds: Int64Array, slots: Int64Array, groups: Groups
+    rows: Int32Array, parts: Int64Array, bounds: Int64Array, slots: Int64Array, groups: Groups
 ) -> list[tuple[Int64Array, Int64Array, UInt64Array]]:
     """Return the keys, counts and bits (``SparseCounts``) of each table, batch and group, in this order.
 
@@ -259,13 +256,12 @@ def _count_tables(
     keys += (np.arange(number).reshape(-1, len(slots), 1) * groups.number + groups.of) * span
     cells = (keys << SLOT_BITS | slots)[are_there]
     cells.sort()
-    cell_edges = run_edges(cells)
-    cells = cells[cell_edges[:-1]]
-    keys = cells >> SLOT_BITS
-    edges = run_edges(keys)
-    starts, ends = edges[:-1], cell_edges[edges]
-    keys, counts = keys[starts], ends[1:] - ends[:-1]
-    bits = np.bitwise_or.reduceat(SLOT_WORDS[cells & (1 << SLOT_BITS) - 1], starts)
+    edges = run_edges(cells)
+    cells = cells[edges[:-1]]
+    keys, bits = cells >> SLOT_BITS, SLOT_WORDS[cells & (1 << SLOT_BITS) - 1]
+    starts = run_edges(keys)
+    ends, starts = edges[starts], starts[:-1]
+    keys, counts, bits = keys[starts], ends[1:] - ends[:-1], np.bitwise_or.reduceat(bits, starts)
     limits = keys.searchsorted(span * np.arange(number * groups.number + 1)).tolist()
     keys = keys % span if distinct is None else distinct[keys % span]
     return [(keys[start:end], counts[start:end], bits[start:end]) for start, end in pairwise(limits)]
@@ -320,9 +316,9 @@ def _combined(parts: Sequence[Mapping[Key, SparseCounts]]) -> dict[Key, SparseCo
 
 def sum_by_key(keys: Int64Array, counts: Int64Array, bits: UInt64Array | None = None) -> SparseCounts:
     """Add the counts of equal keys, unite their bits, and drop the keys whose sum is 0."""
-    order = np.argsort(keys)
+    order = keys.argsort()
     keys = keys[order]
-    starts = np.flatnonzero(np.diff(keys, prepend=keys[:1] - 1))
+    starts = run_edges(keys)[:-1]
     united = None if bits is None else np.bitwise_or.reduceat(bits[order], starts)
     summed = SparseCounts(keys[starts], np.add.reduceat(counts[order], starts), united)
     return summed.select(summed.counts != 0)

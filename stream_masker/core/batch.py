@@ -44,8 +44,7 @@ class Column:
     @cached_property
     def owners(self) -> NDArray[np.int64]:
         """(m,) int64: the record of each value."""
-        every = np.arange(self.lengths.size)
-        return every if self.offsets is None else every.repeat(self.lengths)
+        return np.arange(self.lengths.size).repeat(self.lengths)
 
     @cached_property
     def present_lengths(self) -> NDArray[np.int64]:
@@ -63,8 +62,6 @@ class Column:
 
     def marked_lengths(self, marks: NDArray[np.bool_]) -> NDArray[np.int64]:
         """Return (n,) int64: the number of marked values of each record; ``marks``: (m,) bool."""
-        if self.offsets is None:
-            return marks.astype(np.int64)
         return np.bincount(self.owners[marks], minlength=self.lengths.size)
 
     def take(self, rows: NDArray[np.int64]) -> Column:

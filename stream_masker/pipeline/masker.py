@@ -19,7 +19,7 @@ from stream_masker.core.arrays import Int64Array, run_edges
 from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch, unchanged_records
 from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.random import FieldKeys, Keys, PositionKeys, Secret
-from stream_masker.core.statistics.counts import Counts, Groups, count_batch, count_groups, joined, merge
+from stream_masker.core.statistics.counts import Counts, count_batch, count_groups, joined, merge
 from stream_masker.errors import ParameterError, StatisticsError, StreamMaskerError
 from stream_masker.pipeline.codec import DOCUMENTS, Codec, RecordPart
 from stream_masker.pipeline.formats import FormatUnavailableError, RecordFormat
@@ -156,9 +156,9 @@ class RecordMasker:
         distortions = zip(*(part.masked.distortions for part in parts), strict=True)
         totals = tuple(sum(others, first) for first, *others in distortions)
         ranges = list(_ranges(batch, numbers, places.partitions))
-        own = Groups(np.repeat(np.arange(len(ranges)), [end - start for start, end in ranges])[numbers], len(ranges))
-        before, after = count_groups([batch, masked], self._sizes, own)
-        unchanged = np.bincount(own.of, unchanged_records(batch, masked), len(ranges)).astype(int).tolist()
+        own = np.repeat(np.arange(len(ranges)), [end - start for start, end in ranges])[numbers]
+        before, after = count_groups([batch, masked], self._sizes, own, len(ranges))
+        unchanged = np.bincount(own, unchanged_records(batch, masked), len(ranges)).astype(int).tolist()
         return [
             Block(
                 topic=places.topic,

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import combinations, pairwise
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -126,36 +126,30 @@ class Counts:
     contexts: Mapping[int, Counts] = field(default_factory=dict)
 
 
-class Groups(NamedTuple):
-    """Groups that are counted apart: ``of``, (n,) int64, the group of each record or row, below ``number``."""
-
-    of: Int64Array
-    number: int
-
-
 def count_batch(batch: Batch, sizes: Sequence[int]) -> Counts:
     """Count a batch; see ``count_groups``."""
-    return count_groups([batch], sizes, Groups(np.zeros(batch.size, np.int64), 1))[0][0]
+    return count_groups([batch], sizes, np.zeros(batch.size, np.int64), 1)[0][0]
 
 
-def count_groups(batches: Sequence[Batch], sizes: Sequence[int], groups: Groups) -> list[list[Counts]]:
+def count_groups(batches: Sequence[Batch], sizes: Sequence[int], groups: Int64Array, number: int) -> list[list[Counts]]:
     """Count the records of each group, in O(rows log rows); return the counts by batch and group.
 
     * ``batches``: of the same records and with the same values present, such as one before and after masking. They
       differ in codes, slots and contexts. Negative codes (``ABSENT``) are not values.
     * ``sizes[j]``: the number of concepts of attribute j's taxonomy.
+    * ``groups``: (n,), the group of each record, below ``number``.
     """
-    (rows, record), number = _rows(batches), groups.number
-    slots = np.array([np.full(len(groups.of), NO_SLOT) if one.slots is None else one.slots for one in batches])
-    own, bounds = groups.of[record], np.array([1, 1, 1 << len(sizes), *sizes])
+    rows, record = _rows(batches)
+    slots = np.array([np.full(groups.size, NO_SLOT) if one.slots is None else one.slots for one in batches])
+    own, bounds = groups[record], np.array([1, 1, 1 << min(len(sizes), MAX_PATTERN_ATTRIBUTES), *sizes])
     lacking = set(own[rows[PATTERN, 0] >= 0].tolist())
     names, parts = _tables(tuple(column.is_array for column in batches[0].columns), bool(lacking))
     step, found = max(1, CELLS_AT_ONCE // max(1, rows[0].size)), list[tuple[Int64Array, Int64Array, UInt64Array]]()
     for start in range(0, len(names), step):
-        found += _count_tables(rows, parts[:, start : start + step], bounds, slots[:, record], Groups(own, number))
-    records, result = np.bincount(groups.of, minlength=number).tolist(), []
+        found += _count_tables(rows, parts[:, start : start + step], bounds, slots[:, record], own, number)
+    records, result = np.bincount(groups, minlength=number).tolist(), []
     for k, batch in enumerate(batches):
-        contexts, counts = _count_contexts(batch, sizes, groups), list[Counts]()
+        contexts, counts = _count_contexts(batch, sizes, groups, number), list[Counts]()
         for g in range(number):
             fields = defaultdict[str, dict[Any, SparseCounts]](dict)
             columns = found[k * number + g :: len(batches) * number]
@@ -226,34 +220,34 @@ def _tables(are_arrays: tuple[bool, ...], is_lacking: bool) -> tuple[list[tuple[
     return [*parts], np.array([*parts.values()]).T
 
 
-def _count_contexts(batch: Batch, sizes: Sequence[int], groups: Groups) -> list[dict[int, Counts]]:
+def _count_contexts(batch: Batch, sizes: Sequence[int], groups: Int64Array, number: int) -> list[dict[int, Counts]]:
     """Return the counts of each context of a batch by group; see ``Counts.contexts``."""
-    result: list[dict[int, Counts]] = [{} for _ in range(groups.number)]
+    result: list[dict[int, Counts]] = [{} for _ in range(number)]
     if batch.context is not None:
         size = int(batch.context.max(initial=0)) + 1
-        parts, index = np.unique(groups.of * size + batch.context, return_inverse=True)
-        [counted] = count_groups([replace(batch, context=None)], sizes, Groups(index, parts.size))
+        parts, index = np.unique(groups * size + batch.context, return_inverse=True)
+        [counted] = count_groups([replace(batch, context=None)], sizes, index, parts.size)
         for part, counts in zip(parts.tolist(), counted, strict=True):
             result[part // size][part % size] = counts
     return result
 
 
 def _count_tables(
-    rows: Int32Array, parts: Int64Array, bounds: Int64Array, slots: Int64Array, groups: Groups
+    rows: Int32Array, parts: Int64Array, bounds: Int64Array, slots: Int64Array, groups: Int64Array, number: int
 ) -> list[tuple[Int64Array, Int64Array, UInt64Array]]:
     """Return the keys, counts and bits (``SparseCounts``) of each table, batch and group, in this order.
 
     * ``rows``: (m, b, r), see ``_rows``. ``parts``: (3, t), see ``_tables``. ``bounds``: (m,) above the values of each.
-    * ``slots``: (b, r), see ``Batch``. ``groups``: of the r rows.
+    * ``slots``: (b, r), see ``Batch``. ``groups``: (r,), below ``number``.
     """
     first, second, third = rows[parts]
     keys = (first * bounds[parts[1], None, None] + second) * bounds[parts[2], None, None] + third
     are_there = (first | second | third) >= 0
-    number, span, distinct = parts.shape[1] * len(slots), int(keys.max(initial=0)) + 1, None
-    if span * number * groups.number > MAX_KEY:
+    columns, span, distinct = np.arange(parts.shape[1] * len(slots)), int(keys.max(initial=0)) + 1, None
+    if span * columns.size * number > MAX_KEY:
         distinct, keys = np.unique(keys, return_inverse=True)
         span = distinct.size
-    keys += (np.arange(number).reshape(-1, len(slots), 1) * groups.number + groups.of) * span
+    keys += (columns.reshape(-1, len(slots), 1) * number + groups) * span
     cells = (keys << SLOT_BITS | slots)[are_there]
     cells.sort()
     edges = run_edges(cells)
@@ -262,7 +256,7 @@ def _count_tables(
     starts = run_edges(keys)
     ends, starts = edges[starts], starts[:-1]
     keys, counts, bits = keys[starts], ends[1:] - ends[:-1], np.bitwise_or.reduceat(bits, starts)
-    limits = keys.searchsorted(span * np.arange(number * groups.number + 1)).tolist()
+    limits = keys.searchsorted(span * np.arange(columns.size * number + 1)).tolist()
     keys = keys % span if distinct is None else distinct[keys % span]
     return [(keys[start:end], counts[start:end], bits[start:end]) for start, end in pairwise(limits)]
 

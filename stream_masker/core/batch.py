@@ -49,20 +49,14 @@ class Column:
     @cached_property
     def present_lengths(self) -> NDArray[np.int64]:
         """(n,) int64: the number of values of each record that are not ``ABSENT``."""
-        return self.marked_lengths(self.codes >= 0)
+        return np.bincount(self.owners[self.codes >= 0], minlength=self.lengths.size)
 
     @property
     def first_codes(self) -> NDArray[np.int32]:
         """(n,) int32: the value of each record, of an array its first element; ``ABSENT`` without elements."""
         if self.offsets is None:
             return self.codes
-        first, filled = np.full(self.lengths.size, ABSENT, np.int32), self.lengths > 0
-        first[filled] = self.codes[self.offsets[:-1][filled]]
-        return first
-
-    def marked_lengths(self, marks: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Return (n,) int64: the number of marked values of each record; ``marks``: (m,) bool."""
-        return np.bincount(self.owners[marks], minlength=self.lengths.size)
+        return np.append(self.codes, np.int32(ABSENT))[np.where(self.lengths > 0, self.offsets[:-1], -1)]
 
     def take(self, rows: NDArray[np.int64]) -> Column:
         """Return the values of the records with these indices, in their order."""
@@ -136,8 +130,7 @@ class MaskedBatch:
 
 def unchanged_records(batch: Batch, masked: Batch | MaskedBatch) -> NDArray[np.bool_]:
     """Return (n,) bool: whether each record has at least one value, and masking changed none of its values."""
-    present, changed = np.zeros((2, batch.size), np.int64)
-    for before, after in zip(batch.columns, masked.columns, strict=True):
-        present += before.present_lengths
-        changed += before.marked_lengths(before.codes != after.codes)
+    owners = np.concatenate([column.owners for column in batch.columns])
+    old, new = (np.concatenate([column.codes for column in each.columns]) for each in (batch, masked))
+    present, changed = (np.bincount(owners[marks], minlength=batch.size) for marks in (old >= 0, old != new))
     return np.asarray((present > 0) & (changed == 0))

@@ -150,8 +150,7 @@ class SemanticNoise(Mechanism):
         columns, distortions = [], []
         for j, (column, rule) in enumerate(zip(batch.columns, prepared.rules, strict=True)):
             if self._is_paired:
-                first = batch.columns[1 - j].first_codes
-                references = first[column.owners]
+                references = batch.columns[1 - j].first_codes[column.owners]
             else:
                 references = np.full(column.codes.size, rule.reference, np.int32)
             rounding, ties = words[j][:, ROUNDING_WORD], words[j][:, TIES]

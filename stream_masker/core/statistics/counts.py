@@ -141,7 +141,7 @@ def count_groups(batches: Sequence[Batch], sizes: Sequence[int], groups: Int64Ar
     """
     rows, record = _rows(batches)
     slots = np.array([np.full(groups.size, NO_SLOT) if one.slots is None else one.slots for one in batches])
-    own, bounds = groups[record], np.array([1, 1, 1 << min(len(sizes), MAX_PATTERN_ATTRIBUTES), *sizes])
+    own, bounds = groups[record], np.array([*sizes, 1, 1, 1 << min(len(sizes), MAX_PATTERN_ATTRIBUTES)])
     lacking = set(own[rows[PATTERN, 0] >= 0].tolist())
     names, parts = _tables(tuple(column.is_array for column in batches[0].columns), bool(lacking))
     step, found = max(1, CELLS_AT_ONCE // max(1, rows[0].size)), list[tuple[Int64Array, Int64Array, UInt64Array]]()
@@ -163,39 +163,38 @@ def count_groups(batches: Sequence[Batch], sizes: Sequence[int], groups: Int64Ar
     return result
 
 
-EVERY, ONCE, PATTERN, FIRST = range(4)
-"""The numbers of the first rows of ``_rows``, and of that of the first attribute."""
+EVERY, ONCE, PATTERN = range(-3, 0)
+"""The last rows of ``_rows``."""
 
 
 def _rows(batches: Sequence[Batch]) -> tuple[Int32Array, Int64Array]:
     """Return what is counted (``Counts``) in r rows, and (r,) int64, the record of each row.
 
-    The first is (FIRST + p + arrays, batches, r) int32, and negative where a row has no value: 0 in every row; 0 in the
-    first row of each record; what the record lacks; the codes of p attributes; the number of elements of each array.
+    The first is (2 p + 3, batches, r) int32, and negative where a row has no value: the codes of p attributes; their
+    numbers of present elements; 0 in every row; 0 in the first row of each record; what the record lacks.
     """
     columns, record = batches[0].columns, np.arange(batches[0].size)
-    arrays = [column for column in columns if column.is_array]
+    p, arrays = len(columns), [column for column in columns if column.is_array]
     if arrays:
         is_empty = np.add.reduce([column.lengths for column in arrays]) == 0
         record = np.concatenate([*(column.owners for column in arrays), record[is_empty]])
-    rows = np.full((FIRST + len(columns) + len(arrays), len(batches), record.size), ABSENT, np.int32)
-    first = np.empty(batches[0].size, np.int64)
-    first[record[::-1]] = np.arange(record.size)[::-1]  # the last one counts
-    rows[EVERY] = rows[ONCE, :, first] = 0
-    lacks = np.array([column.present_lengths == 0 for column in columns])
-    if len(lacks) <= MAX_PATTERN_ATTRIBUTES and lacks.any():
-        patterns = (1 << np.arange(len(lacks))) @ lacks
-        rows[PATTERN] = np.where(patterns > 0, patterns, ABSENT)[record]
+    rows = np.full((2 * p + 3, len(batches), record.size), ABSENT, np.int32)
     start = 0
-    for row, column, *parts in zip(rows[FIRST:], columns, *(batch.columns for batch in batches), strict=False):
+    for row, column, *parts in zip(rows, columns, *(batch.columns for batch in batches), strict=False):
         codes = np.array([part.codes for part in parts])
         if column.is_array:
             row[:, start : start + column.codes.size] = codes
             start += column.codes.size
         else:
             row[:] = codes[:, record]
-    for row, column in zip(rows[FIRST + len(columns) :], arrays, strict=True):
-        row[:] = column.present_lengths[record]
+    lengths = np.array([column.present_lengths for column in columns])
+    rows[p : 2 * p] = lengths[:, np.newaxis, record]
+    first = np.empty(batches[0].size, np.int64)
+    first[record[::-1]] = np.arange(record.size)[::-1]  # the last one counts
+    rows[EVERY] = rows[ONCE, :, first] = 0
+    if p <= MAX_PATTERN_ATTRIBUTES and not lengths.all():
+        patterns = (1 << np.arange(p)) @ (lengths == 0)
+        rows[PATTERN] = np.where(patterns > 0, patterns, ABSENT)[record]
     return rows, record
 
 
@@ -209,14 +208,14 @@ def _tables(are_arrays: tuple[bool, ...], is_lacking: bool) -> tuple[list[tuple[
     p, arrays = len(are_arrays), [j for j, is_array in enumerate(are_arrays) if is_array]
     pairs = list(combinations(range(p), 2))
     parts: dict[tuple[str, Any], tuple[int, int, int]] = {
-        **{("values", j): (FIRST + j, EVERY, EVERY) for j in range(p)},
-        **{("pairs", (i, j)): (FIRST + i, FIRST + j, EVERY) for i, j in pairs},
-        **{("lengths", j): (FIRST + p + k, ONCE, EVERY) for k, j in enumerate(arrays)},
-        **{("events", (j,)): (FIRST + j, ONCE, EVERY) for j in range(p) if arrays and not are_arrays[j]},
+        **{("values", j): (j, EVERY, EVERY) for j in range(p)},
+        **{("pairs", pair): (*pair, EVERY) for pair in pairs},
+        **{("lengths", j): (p + j, ONCE, EVERY) for j in arrays},
+        **{("events", (j,)): (j, ONCE, EVERY) for j in range(p) if arrays and j not in arrays},
     }
     if is_lacking:
-        parts |= {("lacking", (j,)): (FIRST + j, EVERY if are_arrays[j] else ONCE, PATTERN) for j in range(p)}
-        parts |= {("lacking", (i, j)): (FIRST + i, FIRST + j, PATTERN) for i, j in pairs}
+        parts |= {("lacking", (j,)): (j, EVERY if j in arrays else ONCE, PATTERN) for j in range(p)}
+        parts |= {("lacking", pair): (*pair, PATTERN) for pair in pairs}
     return [*parts], np.array([*parts.values()]).T
 
 
@@ -237,7 +236,8 @@ def _count_tables(
 ) -> list[tuple[Int64Array, Int64Array, UInt64Array]]:
     """Return the keys, counts and bits (``SparseCounts``) of each table, batch and group, in this order.
 
-    * ``rows``: (m, b, r), see ``_rows``. ``parts``: (3, t), see ``_tables``. ``bounds``: (m,) above the values of each.
+    * ``rows``: (m, b, r), see ``_rows``. ``parts``: (3, t), see ``_tables``. ``bounds``: (p + 3,), above the values of
+      attributes and of the last rows.
     * ``slots``: (b, r), see ``Batch``. ``groups``: (r,), below ``number``.
     """
     first, second, third = rows[parts]

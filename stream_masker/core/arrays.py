@@ -55,8 +55,18 @@ def frozen_array(array: NDArray[Number]) -> NDArray[Number]:
 def offsets_from_lengths(lengths: NDArray[np.integer]) -> Int64Array:
     """Return (n + 1,) int64: the offsets of n consecutive rows of the given lengths."""
     offsets = np.zeros(lengths.size + 1, np.int64)
-    np.cumsum(lengths, out=offsets[1:])
+    lengths.cumsum(out=offsets[1:])
     return offsets
+
+
+def run_edges(values: NDArray[Number]) -> Int64Array:
+    """Return (k + 1,) int64: the index of the first entry of each run of equal values, and n at the end.
+
+    ``values``: (n,). If they are sorted, each run is one distinct value.
+    """
+    is_edge = np.ones(values.size + 1, np.bool_)
+    np.not_equal(values[1:], values[:-1], out=is_edge[1:-1])
+    return is_edge.nonzero()[0]
 
 
 def ratio(part: Floats | np.float32, whole: Floats) -> Floats:
@@ -72,8 +82,8 @@ def slices(array: NDArray[Number], lengths: Iterable[int]) -> list[NDArray[Numbe
 
 def ranges(starts: Int64Array, lengths: Int64Array) -> Int64Array:
     """Concatenate the index ranges ``starts[k] … starts[k] + lengths[k] - 1``."""
-    before = np.cumsum(lengths) - lengths
-    return np.repeat(starts - before, lengths) + np.arange(int(lengths.sum()))
+    ends = lengths.cumsum()
+    return np.repeat(starts - ends + lengths, lengths) + np.arange(ends[-1] if ends.size else 0)
 
 
 def pack_array(array: NDArray[Any]) -> str:

@@ -7,7 +7,7 @@ handle no strings and no Python object per value.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import accumulate
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ ABSENT = -1
 """The code of an absent value: an optional attribute that a record does not have."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Column:
     """One attribute of n records.
 
@@ -36,33 +36,27 @@ class Column:
         """Whether a record may have several values."""
         return self.offsets is not None
 
-    @property
+    @cached_property
     def lengths(self) -> NDArray[np.int64]:
         """(n,) int64: the number of values of each record; 1 for a scalar, present or absent."""
-        return np.ones(self.codes.size, np.int64) if self.offsets is None else np.diff(self.offsets)
+        return np.ones(self.codes.size, np.int64) if self.offsets is None else self.offsets[1:] - self.offsets[:-1]
 
-    @property
+    @cached_property
     def owners(self) -> NDArray[np.int64]:
         """(m,) int64: the record of each value."""
-        return np.repeat(np.arange(self.lengths.size), self.lengths)
+        return np.arange(self.lengths.size).repeat(self.lengths)
 
-    @property
+    @cached_property
     def present_lengths(self) -> NDArray[np.int64]:
         """(n,) int64: the number of values of each record that are not ``ABSENT``."""
-        return self.marked_lengths(self.codes >= 0)
+        return np.bincount(self.owners[self.codes >= 0], minlength=self.lengths.size)
 
     @property
     def first_codes(self) -> NDArray[np.int32]:
         """(n,) int32: the value of each record, of an array its first element; ``ABSENT`` without elements."""
         if self.offsets is None:
             return self.codes
-        first, filled = np.full(self.lengths.size, ABSENT, np.int32), self.lengths > 0
-        first[filled] = self.codes[self.offsets[:-1][filled]]
-        return first
-
-    def marked_lengths(self, marks: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Return (n,) int64: the number of marked values of each record; ``marks``: (m,) bool."""
-        return np.bincount(self.owners[marks], minlength=self.lengths.size)
+        return np.append(self.codes, np.int32(ABSENT))[np.where(self.lengths > 0, self.offsets[:-1], -1)]
 
     def take(self, rows: NDArray[np.int64]) -> Column:
         """Return the values of the records with these indices, in their order."""
@@ -93,24 +87,6 @@ class Batch:
     def unit_count(self) -> int:
         """The number of different units."""
         return self.size if self.units is None else len(np.unique(self.units))
-
-    def rows(self) -> tuple[list[NDArray[np.int32]], NDArray[np.int64]]:
-        """Return the rows that are counted (``statistics.counts.Counts``): (r,) int32 codes of each attribute,
-        ``ABSENT`` for no value, and (r,) int64, the index of the record of each row."""
-        every, arrays = np.arange(self.size), [column for column in self.columns if column.is_array]
-        if not arrays:
-            return [column.codes for column in self.columns], every
-        owners = [np.repeat(every, column.lengths) for column in arrays]
-        empty = np.flatnonzero(np.sum([column.lengths for column in arrays], axis=0) == 0)
-        record, starts = np.concatenate([*owners, empty]), iter(accumulate(map(len, owners), initial=0))
-        codes = []
-        for column in self.columns:
-            rows = np.full(record.size, ABSENT, np.int32) if column.is_array else column.codes[record]
-            if column.is_array:
-                start = next(starts)
-                rows[start : start + column.codes.size] = column.codes
-            codes.append(rows)
-        return codes, record
 
     def take(self, rows: NDArray[np.int64]) -> Batch:
         """Return the records with these indices, in their order, without their units."""
@@ -154,8 +130,7 @@ class MaskedBatch:
 
 def unchanged_records(batch: Batch, masked: Batch | MaskedBatch) -> NDArray[np.bool_]:
     """Return (n,) bool: whether each record has at least one value, and masking changed none of its values."""
-    present, changed = np.zeros((2, batch.size), np.int64)
-    for before, after in zip(batch.columns, masked.columns, strict=True):
-        present += before.present_lengths
-        changed += before.marked_lengths(before.codes != after.codes)
+    owners = np.concatenate([column.owners for column in batch.columns])
+    old, new = (np.concatenate([column.codes for column in each.columns]) for each in (batch, masked))
+    present, changed = (np.bincount(owners[marks], minlength=batch.size) for marks in (old >= 0, old != new))
     return np.asarray((present > 0) & (changed == 0))

@@ -177,7 +177,7 @@ def draw_words(keys: Keys, batch: Batch, layout: WordLayout = VALUES, *, distinc
     columns, sizes = batch.columns, [column.codes.size for column in batch.columns]
     if not columns:
         return []
-    digests = np.concatenate([keys.digests.take(c.owners, axis=0) if c.is_array else keys.digests for c in columns])
+    digests = keys.digests.take(np.concatenate([column.owners for column in columns]), axis=0)
     values = np.concatenate([column.codes for column in columns]).astype(np.uint32).astype(np.uint64)
     if distinct or keys.numbers_elements:
         indices = [_indices(column, distinct) for column in columns]

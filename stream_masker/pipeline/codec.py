@@ -111,10 +111,13 @@ class Attribute:
             values[own] = MISSING
         placed = [(path, slots, own) for (_, path, slots), own in zip(found, numbers[len(required) :], strict=True)]
         for code in reversed(self._codes):  # written backwards, so that the first code of an element counts
-            if parts := [(slots, own) for path, slots, own in placed if path == code]:
-                own, codes = np.concatenate([(own, self._looked_up(slots.values)) for slots, own in parts], axis=1)
-                order = np.lexsort(np.hstack([slots.places for slots, _ in parts])[::-1]) if parts[1:] else slice(None)
-                values[own[order][::-1]] = codes[order][::-1]
+            columns = [(own, self._looked_up(slots.values)) for path, slots, own in placed if path == code]
+            if columns[1:]:
+                where = np.hstack([slots.places for path, slots, _ in placed if path == code])
+                own, codes = np.concatenate(columns, axis=1)[:, np.lexsort(where[::-1])]
+                columns = [(own, codes)]
+            for own, codes in columns:
+                values[own[::-1]] = codes[::-1]
         texts = dict.fromkeys(self._labels, self._label_texts)
         fills = [(slots, own, texts.get(path, self._texts)) for path, slots, own in placed]
         for element in np.flatnonzero(values < SUPPRESSED).tolist():
@@ -125,9 +128,10 @@ class Attribute:
     def _required(self, walk: Walk, records: int) -> list[Found]:
         """Return what must have a code: records, or the elements of arrays. Records without such a list are refused."""
         if self.plan.is_array:
-            lists = [slots.without_null().places[0] for path in self._lists for slots in walk.found[path]]
-            without = np.setdiff1d(np.arange(records), np.concatenate([np.empty(0, np.int64), *lists]))
-            walk.refuse(without.tolist(), Reason.MISSING, self._codes[0])
+            is_without = np.ones(records, np.bool_)
+            for slots in (slots for path in self._lists for slots in walk.found[path]):
+                is_without[slots.without_null().places[0]] = False
+            walk.refuse(is_without.nonzero()[0].tolist(), Reason.MISSING, self._codes[0])
         return [(number, path, slots) for number, path in self._elements for slots in walk.found[path]]
 
     def _looked_up(self, texts: list[Any]) -> Int64Array:
@@ -157,12 +161,13 @@ def _numbered(parts: Sequence[Found], places: int) -> tuple[list[Int64Array], In
     own = [(place, path.levels, id(slots.places)) for place, path, slots in parts]  # one element may have many values
     distinct = dict(zip(own, parts, strict=True))
     levels = max((len(path.levels) for _, path, _ in parts), default=0)
+    if len(distinct) == 1 and len(parts[0][2].places) == 1 + levels:  # in order, each element once
+        place, _, slots = parts[0]
+        return [np.arange(slots.places.shape[1])] * len(parts), slots.places[0] * places + place
     columns = [np.zeros((1 + levels, slots.places.shape[1]), np.int64) for _, _, slots in distinct.values()]
     for (place, path, slots), column in zip(distinct.values(), columns, strict=True):
         column[0] = slots.places[0] * places + place
         column[1 : 1 + len(path.levels)] = slots.places[list(path.levels)]
-    if len(columns) == 1 and len(parts[0][2].places) == 1 + levels:  # in order, each element once
-        return [np.arange(columns[0].shape[1])] * len(parts), columns[0][0]
     keys = np.concatenate([np.zeros((1 + levels, 0), np.int64), *columns], axis=1)
     order = np.lexsort(keys[::-1])
     keys = keys[:, order]

@@ -15,11 +15,11 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from stream_masker.core.arrays import Int64Array
+from stream_masker.core.arrays import Int64Array, run_edges
 from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch, unchanged_records
 from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.random import FieldKeys, Keys, PositionKeys, Secret
-from stream_masker.core.statistics.counts import Counts, Groups, count_batch, count_groups, joined, merge
+from stream_masker.core.statistics.counts import Counts, count_batch, count_groups, joined, merge
 from stream_masker.errors import ParameterError, StatisticsError, StreamMaskerError
 from stream_masker.pipeline.codec import DOCUMENTS, Codec, RecordPart
 from stream_masker.pipeline.formats import FormatUnavailableError, RecordFormat
@@ -159,15 +159,16 @@ class RecordMasker:
 
         Distortions are known only for whole parts: those of all are in the first block, which leaves their sum correct.
         """
-        batch, attributes = joined([part.batch for part in parts]), range(len(self._sizes))
+        batch = joined([part.batch for part in parts])
         masked = joined([Batch(part.batch.size, part.masked.columns) for part in parts])
         starts = accumulate((len(part.values) for part in parts), initial=0)
         numbers = np.concatenate([part.indices + start for part, start in zip(parts, starts, strict=False)])
-        distortions = [sum((part.masked.distortions[j] for part in parts), Distortion()) for j in attributes]
+        distortions = zip(*(part.masked.distortions for part in parts), strict=True)
+        totals = tuple(sum(others, first) for first, *others in distortions)
         ranges = list(_ranges(batch, numbers, places.partitions))
-        own = Groups(np.repeat(np.arange(len(ranges)), [end - start for start, end in ranges])[numbers], len(ranges))
-        before, after = (count_groups(each, self._sizes, own) for each in (batch, masked))
-        unchanged = np.bincount(own.of, unchanged_records(batch, masked), len(ranges)).astype(int).tolist()
+        own = np.repeat(np.arange(len(ranges)), [end - start for start, end in ranges])[numbers]
+        before, after = count_groups([batch, masked], self._sizes, own, len(ranges))
+        unchanged = np.bincount(own, unchanged_records(batch, masked), len(ranges)).astype(int).tolist()
         return [
             Block(
                 topic=places.topic,
@@ -177,7 +178,7 @@ class RecordMasker:
                 timestamp=max(records.timestamps[start:end]),
                 original=before[k],
                 masked=after[k],
-                distortions=tuple([Distortion() for _ in attributes] if start else distortions),
+                distortions=(Distortion(),) * len(totals) if start else totals,
                 unchanged=unchanged[k],
             )
             for k, (start, end) in enumerate(ranges)
@@ -283,17 +284,17 @@ def _ranges(batch: Batch, numbers: Int64Array, partitions: Int64Array) -> Iterat
     """
     pairs = len(batch.columns) * (len(batch.columns) + 1) // 2
     rows = np.zeros(partitions.size + 1, np.int64)
-    rows[numbers + 1] = pairs * np.max([column.lengths for column in batch.columns], axis=0)
-    rows = np.cumsum(rows)
-    edges = np.flatnonzero(np.diff(partitions, prepend=-1, append=-1)).tolist()
-    for start, end in pairwise(edges):
+    rows[numbers + 1] = pairs * np.maximum.reduce([column.lengths for column in batch.columns])
+    edges = run_edges(partitions)
+    before = rows.cumsum()[edges].tolist()
+    for (start, end), (first, last) in zip(pairwise(edges.tolist()), pairwise(before), strict=True):
         size = end - start
-        blocks = max(-(-size // BLOCK_RECORDS), min(size, -(-int(rows[end] - rows[start]) // MAX_BLOCK_ROWS)))
+        blocks = max(-(-size // BLOCK_RECORDS), min(size, -(-(last - first) // MAX_BLOCK_ROWS)))
         yield from pairwise(start + size * k // blocks for k in range(blocks + 1))
 
 
 def _check_codes(before: Column, after: Column, size: int) -> None:
     """Raise ValueError unless exactly the present values have been replaced, by concepts of their taxonomy."""
-    present = before.codes >= 0
-    if not np.array_equal(present, after.codes >= 0) or (after.codes >= size).any():
+    old, new = before.codes, after.codes
+    if new.shape != old.shape or ((old >= 0) != (new >= 0)).any() or new.max(initial=0) >= size:
         raise ValueError("the mechanism did not mask every value")

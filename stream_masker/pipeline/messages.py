@@ -16,7 +16,7 @@ import hashlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
 import cramjam
@@ -180,7 +180,7 @@ def encode_rejection(rejected: Rejected, *, topic: str, partition: int, offset: 
 
 
 def _fields(message: Any) -> JsonObject:
-    return {each.name: getattr(message, each.name) for each in fields(message)}
+    return {name: getattr(message, name) for name in message.__slots__}
 
 
 def _dumps(message: Any, **changed: Any) -> bytes:

@@ -209,7 +209,7 @@ class Walk:
         kind: Any = type(objects[0])
         if issubclass(kind, Struct):
             for name, field in kind.fields.items():
-                inner = branch.entered(frozenset({NameStep(name)}))
+                inner = branch.names.get(name) or branch.entered(frozenset({NameStep(name)}))
                 self._treat_members(slots, field, attrgetter(field), inner, action)
             return
         if action is Action.DROP and (unlisted := set().union(*objects) - branch.names.keys()):

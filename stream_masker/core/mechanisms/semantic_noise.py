@@ -151,8 +151,7 @@ class SemanticNoise(Mechanism):
         columns, distortions = [], []
         for j, (column, rule) in enumerate(zip(batch.columns, prepared.rules, strict=True)):
             if self._is_paired:
-                first = batch.columns[1 - j].first_codes
-                references = np.repeat(first, column.lengths) if column.is_array else first
+                references = batch.columns[1 - j].first_codes[column.owners]
             else:
                 references = np.full(column.codes.size, rule.reference, np.int32)
             rounding, ties = words[j][:, ROUNDING_WORD], words[j][:, TIES]
@@ -264,7 +263,7 @@ class NoiseSampler:
         for j, (*weights, own) in rows.items():
             noise[j] = own * noise[j]
             for weight, variate in zip(weights, variates, strict=False):
-                noise[j] += weight * (np.repeat(variate, columns[j].lengths) if columns[j].is_array else variate)
+                noise[j] += weight * variate[columns[j].owners]
         if self.distribution == "laplace":
             noise = [root * each for root, each in zip(self._roots(keys, batch), noise, strict=True)]
         return noise

@@ -10,16 +10,18 @@ united by OR, in any order and any number of times. Two noise keys of one slot c
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import combinations, pairwise
-from typing import Final, NamedTuple, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_masker.core.arrays import BoolArray, Int32Array, Int64Array, UInt64Array, offsets_from_lengths
-from stream_masker.core.batch import Batch, Column
+from stream_masker.core.arrays import BoolArray, Int32Array, Int64Array, UInt64Array, offsets_from_lengths, run_edges
+from stream_masker.core.batch import ABSENT, Batch, Column
 from stream_masker.core.random import Secret
 from stream_masker.errors import ParameterError, StatisticsError
 
@@ -34,8 +36,17 @@ NO_SLOT: Final = KEY_SLOTS
 MANY_KEYS: Final = 32
 """Entries with this number of bits have about 44 noise keys or more. All their rows count as different."""
 
-MAX_KEY: Final = 2**63 - 1
-"""The greatest number that a key and its group together may have."""
+SLOT_WORDS: Final = np.append(np.uint64(1) << np.arange(KEY_SLOTS, dtype=np.uint64), np.uint64(0))
+"""(65,) uint64: the bits of a row of each slot."""
+
+SLOT_BITS: Final = 7
+"""The bits of a slot in numbers that hold both a key and a slot."""
+
+MAX_KEY: Final = 2 ** (63 - SLOT_BITS) - 1
+"""The greatest number that a key may have together with its table, batch and group."""
+
+CELLS_AT_ONCE: Final = 1 << 18
+"""The number of cells, rows times tables, that are counted at once (2 MB, which a processor's cache holds)."""
 
 MAX_PATTERN_ATTRIBUTES: Final = 12
 """The greatest number of attributes of which it is counted which records lack which."""
@@ -115,116 +126,139 @@ class Counts:
     contexts: Mapping[int, Counts] = field(default_factory=dict)
 
 
-class Groups(NamedTuple):
-    """Groups that are counted apart: ``of``, (n,) int64, the group of each record or row, below ``number``."""
-
-    of: Int64Array
-    number: int
-
-
 def count_batch(batch: Batch, sizes: Sequence[int]) -> Counts:
     """Count a batch; see ``count_groups``."""
-    return count_groups(batch, sizes, Groups(np.zeros(batch.size, np.int64), 1))[0]
+    return count_groups([batch], sizes, np.zeros(batch.size, np.int64), 1)[0][0]
 
 
-def count_groups(batch: Batch, sizes: Sequence[int], groups: Groups) -> list[Counts]:
-    """Count the records of each group of a batch, in O(rows log rows). Negative codes (``ABSENT``) are not values.
+def count_groups(batches: Sequence[Batch], sizes: Sequence[int], groups: Int64Array, number: int) -> list[list[Counts]]:
+    """Count the records of each group, in O(rows log rows); return the counts by batch and group.
 
-    ``sizes[j]``: the number of concepts of attribute j's taxonomy.
+    * ``batches``: of the same records and with the same values present, such as one before and after masking. They
+      differ in codes, slots and contexts. Negative codes (``ABSENT``) are not values.
+    * ``sizes[j]``: the number of concepts of attribute j's taxonomy.
+    * ``groups``: (n,), the group of each record, below ``number``.
     """
-    p, number = len(batch.columns), groups.number
-    which = [*((j,) for j in range(p)), *combinations(range(p), 2)]
-    rows, record = batch.rows()
-    inside, slots = Groups(groups.of[record], number), None if batch.slots is None else batch.slots[record]
-    counted = {some: _count_rows([rows[j] for j in some], sizes[some[-1]], inside, slots) for some in which}
-    arrays = [j for j, column in enumerate(batch.columns) if column.is_array]
-    scalars = [j for j in range(p) if arrays and j not in arrays]
-    events = {j: _count_rows([batch.columns[j].codes], sizes[j], groups) for j in scalars}
-    lengths = {j: _count_keys(batch.columns[j].present_lengths, groups) for j in arrays}
-    records, lacking = np.bincount(groups.of, minlength=number).tolist(), _count_lacking(batch, sizes, groups)
-    contexts = _count_contexts(batch, sizes, groups)
-    return [
-        Counts(
-            records=records[g],
-            values=tuple(counted[j,][g] for j in range(p)),
-            pairs={(i, j): counted[i, j][g] for i, j in combinations(range(p), 2)},
-            lengths={j: parts[g] for j, parts in lengths.items()},
-            events={(j,): parts[g] for j, parts in events.items()},
-            lacking=lacking[g],
-            contexts=contexts[g],
-        )
-        for g in range(number)
-    ]
-
-
-def _count_lacking(batch: Batch, sizes: Sequence[int], groups: Groups) -> list[dict[tuple[int, ...], SparseCounts]]:
-    """Count the values and pairs of the records that lack a value, by what they lack; see ``Counts.lacking``."""
-    p = len(batch.columns)
-    lacks = np.stack([column.present_lengths == 0 for column in batch.columns])
-    some = np.flatnonzero(lacks.any(axis=0))
-    result: list[dict[tuple[int, ...], SparseCounts]] = [{} for _ in range(groups.number)]
-    if not some.size or p > MAX_PATTERN_ATTRIBUTES:
-        return result
-    part, patterns, own = batch.take(some), (1 << np.arange(p)) @ lacks[:, some], groups.of[some]
-    rows, record = part.rows()
-    for which in [*((j,) for j in range(p)), *combinations(range(p), 2)]:
-        column = part.columns[which[0]]
-        once = len(which) == 1 and not column.is_array
-        codes, of = ([column.codes], np.arange(some.size)) if once else ([rows[j] for j in which], record)
-        slots = None if part.slots is None else part.slots[of]
-        counted = _count_rows(codes, sizes[which[-1]], Groups(own[of], groups.number), slots, (patterns[of], 1 << p))
-        for g in np.unique(own).tolist():
-            result[g][which] = counted[g]
+    rows, record = _rows(batches)
+    slots = np.array([np.full(groups.size, NO_SLOT) if one.slots is None else one.slots for one in batches])
+    own, bounds = groups[record], np.array([*sizes, 1, 1, 1 << min(len(sizes), MAX_PATTERN_ATTRIBUTES)])
+    lacking = set(own[rows[PATTERN, 0] >= 0].tolist())
+    names, parts = _tables(tuple(column.is_array for column in batches[0].columns), bool(lacking))
+    step, found = max(1, CELLS_AT_ONCE // max(1, rows[0].size)), list[tuple[Int64Array, Int64Array, UInt64Array]]()
+    for start in range(0, len(names), step):
+        found += _count_tables(rows, parts[:, start : start + step], bounds, slots[:, record], own, number)
+    records, result = np.bincount(groups, minlength=number).tolist(), []
+    for k, batch in enumerate(batches):
+        contexts, counts = _count_contexts(batch, sizes, groups, number), list[Counts]()
+        for g in range(number):
+            fields = defaultdict[str, dict[Any, SparseCounts]](dict)
+            columns = found[k * number + g :: len(batches) * number]
+            for (name, key), (keys, each, bits) in zip(names, columns, strict=True):
+                if name != "lacking" or g in lacking:
+                    is_keyed = batch.slots is not None and name not in ("lengths", "events")
+                    fields[name][key] = SparseCounts(keys, each, bits if is_keyed else None)
+            values, pairs = tuple(fields.pop("values").values()), fields.pop("pairs", {})
+            counts.append(Counts(records[g], values, pairs, contexts=contexts[g], **fields))
+        result.append(counts)
     return result
 
 
-def _count_contexts(batch: Batch, sizes: Sequence[int], groups: Groups) -> list[dict[int, Counts]]:
-    """Count the records of each context of a batch; see ``Counts.contexts``."""
-    if batch.context is None:
-        return [{} for _ in range(groups.number)]
-    numbers, index = np.unique(batch.context, return_inverse=True)
-    size, whole = numbers.size, replace(batch, context=None)
-    counted = count_groups(whole, sizes, Groups(groups.of * size + index, groups.number * size))
-    parts = (counted[g * size : (g + 1) * size] for g in range(groups.number))
-    return [{c: one for c, one in zip(numbers.tolist(), part, strict=True) if one.records} for part in parts]
+EVERY, ONCE, PATTERN = range(-3, 0)
+"""The last rows of ``_rows``."""
 
 
-def _count_rows(
-    codes: Sequence[Int32Array],
-    size: int,
-    groups: Groups,
-    slots: Int64Array | None = None,
-    patterns: tuple[Int64Array, int] | None = None,
-) -> list[SparseCounts]:
-    """Count the values of one attribute in n rows, or the pairs of values of two; rows that lack one do not count.
+def _rows(batches: Sequence[Batch]) -> tuple[Int32Array, Int64Array]:
+    """Return what is counted (``Counts``) in r rows, and (r,) int64, the record of each row.
 
-    * ``codes``: (n,) positions of each attribute. ``size``: the number of concepts of the last one's taxonomy.
-    * ``slots``: (n,), see ``Batch``. ``patterns``: (n,) numbers below some bound, which the keys end with.
+    The first is (2 p + 3, batches, r) int32, and negative where a row has no value: the codes of p attributes; their
+    numbers of present elements; 0 in every row; 0 in the first row of each record; what the record lacks.
     """
-    there = np.logical_and.reduce([own >= 0 for own in codes])
-    first, *second = (own[there].astype(np.int64) for own in codes)
-    keys = first * size + second[0] if second else first
-    if patterns is not None:
-        keys = keys * patterns[1] + patterns[0][there]
-    return _count_keys(keys, Groups(groups.of[there], groups.number), None if slots is None else slots[there])
+    columns, record = batches[0].columns, np.arange(batches[0].size)
+    p, arrays = len(columns), [column for column in columns if column.is_array]
+    if arrays:
+        is_empty = np.add.reduce([column.lengths for column in arrays]) == 0
+        record = np.concatenate([*(column.owners for column in arrays), record[is_empty]])
+    rows = np.full((2 * p + 3, len(batches), record.size), ABSENT, np.int32)
+    start = 0
+    for row, column, *parts in zip(rows, columns, *(batch.columns for batch in batches), strict=False):
+        codes = np.array([part.codes for part in parts])
+        if column.is_array:
+            row[:, start : start + column.codes.size] = codes
+            start += column.codes.size
+        else:
+            row[:] = codes[:, record]
+    lengths = np.array([column.present_lengths for column in columns])
+    rows[p : 2 * p] = lengths[:, np.newaxis, record]
+    first = np.empty(batches[0].size, np.int64)
+    first[record[::-1]] = np.arange(record.size)[::-1]  # the last one counts
+    rows[EVERY] = rows[ONCE, :, first] = 0
+    if p <= MAX_PATTERN_ATTRIBUTES and not lengths.all():
+        patterns = (1 << np.arange(p)) @ (lengths == 0)
+        rows[PATTERN] = np.where(patterns > 0, patterns, ABSENT)[record]
+    return rows, record
 
 
-def _count_keys(keys: Int64Array, groups: Groups, slots: Int64Array | None = None) -> list[SparseCounts]:
-    """Count how often each key occurs in each group; ``keys``: (n,) int64, at least 0; ``slots``: see ``Batch``."""
-    span, distinct = int(keys.max(initial=0)) + 1, None
-    if span * groups.number > MAX_KEY:
+@lru_cache(maxsize=64)
+def _tables(are_arrays: tuple[bool, ...], is_lacking: bool) -> tuple[list[tuple[str, Any]], Int64Array]:
+    """Return the tables that ``Counts`` has of p attributes: the field of each and its key there; and (3, t) int64, the
+    rows of ``_rows`` whose values its keys are made of. Rows that lack one of these do not count.
+
+    ``is_lacking``: whether records lack values.
+    """
+    p, arrays = len(are_arrays), [j for j, is_array in enumerate(are_arrays) if is_array]
+    pairs = list(combinations(range(p), 2))
+    parts: dict[tuple[str, Any], tuple[int, int, int]] = {
+        **{("values", j): (j, EVERY, EVERY) for j in range(p)},
+        **{("pairs", pair): (*pair, EVERY) for pair in pairs},
+        **{("lengths", j): (p + j, ONCE, EVERY) for j in arrays},
+        **{("events", (j,)): (j, ONCE, EVERY) for j in range(p) if arrays and j not in arrays},
+    }
+    if is_lacking:
+        parts |= {("lacking", (j,)): (j, EVERY if j in arrays else ONCE, PATTERN) for j in range(p)}
+        parts |= {("lacking", pair): (*pair, PATTERN) for pair in pairs}
+    return [*parts], np.array([*parts.values()]).T
+
+
+def _count_contexts(batch: Batch, sizes: Sequence[int], groups: Int64Array, number: int) -> list[dict[int, Counts]]:
+    """Return the counts of each context of a batch by group; see ``Counts.contexts``."""
+    result: list[dict[int, Counts]] = [{} for _ in range(number)]
+    if batch.context is not None:
+        size = int(batch.context.max(initial=0)) + 1
+        parts, index = np.unique(groups * size + batch.context, return_inverse=True)
+        [counted] = count_groups([replace(batch, context=None)], sizes, index, parts.size)
+        for part, counts in zip(parts.tolist(), counted, strict=True):
+            result[part // size][part % size] = counts
+    return result
+
+
+def _count_tables(
+    rows: Int32Array, parts: Int64Array, bounds: Int64Array, slots: Int64Array, groups: Int64Array, number: int
+) -> list[tuple[Int64Array, Int64Array, UInt64Array]]:
+    """Return the keys, counts and bits (``SparseCounts``) of each table, batch and group, in this order.
+
+    * ``rows``: (m, b, r), see ``_rows``. ``parts``: (3, t), see ``_tables``. ``bounds``: (p + 3,), above the values of
+      attributes and of the last rows.
+    * ``slots``: (b, r), see ``Batch``. ``groups``: (r,), below ``number``.
+    """
+    first, second, third = rows[parts]
+    keys = (first * bounds[parts[1], None, None] + second) * bounds[parts[2], None, None] + third
+    are_there = (first | second | third) >= 0
+    columns, span, distinct = np.arange(parts.shape[1] * len(slots)), int(keys.max(initial=0)) + 1, None
+    if span * columns.size * number > MAX_KEY:
         distinct, keys = np.unique(keys, return_inverse=True)
         span = distinct.size
-    keys = groups.of * span + keys
-    if slots is None:
-        whole = SparseCounts(*np.unique(keys, return_counts=True))
-    else:
-        bits = np.where(slots < KEY_SLOTS, np.uint64(1) << (slots % KEY_SLOTS).astype(np.uint64), np.uint64(0))
-        whole = sum_by_key(keys, np.ones(keys.size, np.int64), bits)
-    ends = np.searchsorted(whole.keys, span * np.arange(groups.number + 1)).tolist()
-    own = whole.keys % span
-    whole = replace(whole, keys=own if distinct is None else distinct[own])
-    return [whole.select(slice(*each)) for each in pairwise(ends)]
+    keys += (columns.reshape(-1, len(slots), 1) * number + groups) * span
+    cells = (keys << SLOT_BITS | slots)[are_there]
+    cells.sort()
+    edges = run_edges(cells)
+    cells = cells[edges[:-1]]
+    keys, bits = cells >> SLOT_BITS, SLOT_WORDS[cells & (1 << SLOT_BITS) - 1]
+    starts = run_edges(keys)
+    ends, starts = edges[starts], starts[:-1]
+    keys, counts, bits = keys[starts], ends[1:] - ends[:-1], np.bitwise_or.reduceat(bits, starts)
+    limits = keys.searchsorted(span * np.arange(columns.size * number + 1)).tolist()
+    keys = keys % span if distinct is None else distinct[keys % span]
+    return [(keys[start:end], counts[start:end], bits[start:end]) for start, end in pairwise(limits)]
 
 
 def marginals(pair: SparseCounts, size_b: int) -> tuple[SparseCounts, SparseCounts]:
@@ -276,9 +310,9 @@ def _combined(parts: Sequence[Mapping[Key, SparseCounts]]) -> dict[Key, SparseCo
 
 def sum_by_key(keys: Int64Array, counts: Int64Array, bits: UInt64Array | None = None) -> SparseCounts:
     """Add the counts of equal keys, unite their bits, and drop the keys whose sum is 0."""
-    order = np.argsort(keys)
+    order = keys.argsort()
     keys = keys[order]
-    starts = np.flatnonzero(np.diff(keys, prepend=keys[:1] - 1))
+    starts = run_edges(keys)[:-1]
     united = None if bits is None else np.bitwise_or.reduceat(bits[order], starts)
     summed = SparseCounts(keys[starts], np.add.reduceat(counts[order], starts), united)
     return summed.select(summed.counts != 0)
@@ -320,11 +354,13 @@ class SlidingWindow:
 
 
 def joined(batches: Sequence[Batch]) -> Batch:
-    """Return the records of several batches as one, without their units, and without fields.
+    """Return the records of several batches as one, without their units; a single batch as it is.
 
     Records without slots among others get ``NO_SLOT``. Raises ParameterError for an attribute that is an array in some
     batches, and has scalars in others.
     """
+    if len(batches) == 1:
+        return batches[0]
     slots, contexts = None, [batch.context for batch in batches if batch.context is not None]
     if any(batch.slots is not None for batch in batches):
         slots = np.concatenate([np.full(b.size, NO_SLOT) if b.slots is None else b.slots for b in batches])

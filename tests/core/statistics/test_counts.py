@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from stream_masker.core.batch import ABSENT, Batch, Column
 from stream_masker.core.statistics import counts as counts_module
-from stream_masker.core.statistics.counts import KEY_SLOTS, NO_SLOT, Groups, count_batch, count_groups, merge
+from stream_masker.core.statistics.counts import KEY_SLOTS, NO_SLOT, count_batch, count_groups, merge
 from stream_masker.errors import StatisticsError
 
 SIZES = (4, 6, 5)
@@ -114,7 +114,7 @@ def test_groups_are_counted_as_their_records_alone(most, batch, data):
     """Also where keys and groups together are too large for a word."""
     numbers = np.array(data.draw(st.lists(st.integers(0, 3), min_size=batch.size, max_size=batch.size)), np.int64)
     with patch.object(counts_module, "MAX_KEY", most or counts_module.MAX_KEY):
-        counted = count_groups(batch, SIZES[: len(batch.columns)], Groups(numbers, 4))
+        [counted] = count_groups([batch], SIZES[: len(batch.columns)], numbers, 4)
     for group, counts in enumerate(counted):
         own = np.flatnonzero(numbers == group)
         assert (counts.records, entries(counts)) == (own.size, literal(batch, own.tolist()))

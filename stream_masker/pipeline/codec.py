@@ -46,7 +46,26 @@ _REASONS: Final = (Reason.MISSING, Reason.UNKNOWN_CODE, Reason.EMPTY, Reason.NOT
 Found: TypeAlias = tuple[int, Path, Slots]
 """Values at a path of an attribute, and the number of their place, 0 in a scalar."""
 
-Fill: TypeAlias = tuple[Slots, Int64Array, Cache]
+
+class Texts:
+    """The texts that are written for concepts, each made when it is first needed; None for ``ABSENT``."""
+
+    def __init__(self, text_of: Callable[[int], str | None], size: int) -> None:
+        """text_of: makes the text of a position; size: the number of concepts."""
+        self._text_of, self._texts = text_of, np.full(size + 1, None)
+        self._is_made = np.arange(size + 1) == size  # the last one: of absent values
+
+    def of(self, positions: Int64Array) -> list[str | None]:
+        """Return the texts of positions."""
+        new = positions[~self._is_made[positions]]
+        for position in new.tolist():
+            self._texts[position] = self._text_of(position)
+        self._is_made[new] = True
+        texts: list[str | None] = self._texts[positions].tolist()
+        return texts
+
+
+Fill: TypeAlias = tuple[Slots, Int64Array, Texts]
 """Places to write to, the number of the code of each, and the texts of masks."""
 
 
@@ -80,7 +99,7 @@ class MaskedCodes:
         positions = np.full(self._size, ABSENT)
         positions[self._present] = masked.codes[masked.codes >= 0]
         for slots, elements, texts in self._fills:
-            slots.fill(map(texts.__getitem__, positions[elements].tolist()))
+            slots.fill(texts.of(positions[elements]))
 
 
 class Attribute:
@@ -95,8 +114,8 @@ class Attribute:
         self._codes, self._labels = [place.path for place in plan.places], {place.label for place in plan.places}
         self._values = Cache(self._value)
         concepts, labels = plan.concepts, plan.concepts.taxonomy.labels
-        self._label_texts = Cache(lambda position: None if position == ABSENT else labels[position] or None)
-        self._texts = Cache(lambda code: None if code == ABSENT else written_code(concepts, plan.style, code))
+        self._label_texts = Texts(lambda position: labels[position] or None, len(labels))
+        self._texts = Texts(partial(written_code, concepts, plan.style), len(labels))
 
     def read(self, walk: Walk, records: int) -> Callable[[BoolArray], MaskedCodes]:
         """Return the codes of a batch, as soon as it is known which records can be masked. Those that lack a code, or

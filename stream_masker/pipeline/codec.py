@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import compress, repeat
+from itertools import compress
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -25,7 +25,7 @@ from stream_masker.core.context import Context
 from stream_masker.core.ontology import UNKNOWN
 from stream_masker.core.statistics.counts import key_slots
 from stream_masker.pipeline.fhir import fhir_form
-from stream_masker.pipeline.formats import Opened, RecordFormat, record_form
+from stream_masker.pipeline.formats import RecordFormat, Write, encode_json, record_form
 from stream_masker.pipeline.paths import Document, Path, first_values
 from stream_masker.pipeline.plan import AttributePlan, Plan, written_code
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError, Rejected
@@ -200,8 +200,8 @@ class RecordPart:
     are neither decoded nor rejected.
 
     indices: (k,) int64, ascending: the records that can be masked; batch: their codes; keys: their noise keys, empty if
-    the plan has none; rejected: the rejections, by offset; tally: see ``records.Tally``; documents: the k documents,
-    each with what writes it; codes: of each attribute, with the places to write them to.
+    the plan has none; rejected: the rejections, by offset; tally: see ``records.Tally``; documents: the k documents;
+    writes: what writes them, by their indices; codes: of each attribute, with the places to write them to.
 
     ``Codec.write`` sets masked, the batch after masking, and values: the n values to write, None for tombstones and
     records that are not masked. It releases documents and codes.
@@ -212,7 +212,8 @@ class RecordPart:
     keys: Sequence[bytes]
     rejected: Mapping[int, Rejected]
     tally: Tally
-    documents: Sequence[Opened]
+    documents: Sequence[Document]
+    writes: Mapping[int, Write]
     codes: Sequence[MaskedCodes]
     masked: MaskedBatch = field(init=False)
     values: Sequence[bytes | None] = field(init=False)
@@ -242,8 +243,8 @@ class Codec:
         rejected = {offset: known[offset] for offset in offsets if offset in known} if known else {}
         if self._format is not None:
             self._format.prepare(value for value in records.values if value is not None)
-        opened = self._opened(records, rejected)
-        indices, documents = np.array([*opened], np.int64), [document for document, _ in opened.values()]
+        opened, writes = self._opened(records, rejected)
+        indices, documents = np.array([*opened], np.int64), [*opened.values()]
         read_keys = {path: list(map(key_text, first_values(documents, path))) for path in self._keys}
         walk = Walk(self._plan, self._pseudonyms, read_keys, is_ordered=self._read_structs is not None)
         noise_key = self._plan.noise_key
@@ -273,22 +274,24 @@ class Codec:
             keys=keys,
             rejected=dict(sorted(rejected.items())),
             tally=walk.tally,
-            documents=list(compress(opened.values(), good)),
+            documents=list(compress(documents, good)),
+            writes=writes,
             codes=list(codes.values()),
         )
 
-    def _opened(self, records: Inputs, rejected: dict[int, Rejected]) -> dict[int, Opened]:
-        """Return the documents of records, each with what writes it, by index. Others are rejected."""
+    def _opened(self, records: Inputs, rejected: dict[int, Rejected]) -> tuple[dict[int, Document], dict[int, Write]]:
+        """Return the documents of records, and what writes each, by index. Others are rejected."""
         given = enumerate(zip(records.offsets, records.values, strict=True))
         values = {k: value for k, (offset, value) in given if value is not None and offset not in rejected}
-        structs = self._read_structs([*values.values()]) if self._read_structs else repeat(None)
-        opened = {}
-        for (index, value), struct in zip(values.items(), structs, strict=False):
+        structs = self._read_structs([*values.values()]) if self._read_structs else [None] * len(values)
+        opened, writes = dict(zip(values, structs, strict=True)), dict.fromkeys(values, encode_json)
+        for index in [index for index, document in opened.items() if document is None]:
             try:
-                opened[index] = struct or self._open(value)
+                opened[index], writes[index] = self._open(values[index])
             except RecordRejectedError as error:
                 rejected[records.offsets[index]] = Rejected(error.reason, error.field)
-        return opened
+                del opened[index]
+        return opened, writes
 
     def _contexts(self, documents: Sequence[Document]) -> Int64Array | None:
         """Return (n,): the contexts of n documents, whose fields are treated; None if the plan has no context."""
@@ -306,11 +309,11 @@ class Codec:
             codes.write(column)
         values: list[bytes | None] = [None] * len(offsets)
         rejected = {}
-        for index, (document, write) in zip(part.indices.tolist(), part.documents, strict=True):
+        for index, document in zip(part.indices.tolist(), part.documents, strict=True):
             try:
-                values[index] = write(document)
+                values[index] = part.writes[index](document)
             except RecordRejectedError as error:
                 rejected[offsets[index]] = Rejected(error.reason, error.field)
         part.masked, part.values = masked, values
-        part.documents, part.codes = (), ()  # the next part's documents take their memory
+        part.documents, part.writes, part.codes = (), {}, ()  # the next part's documents take their memory
         return rejected

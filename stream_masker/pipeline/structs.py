@@ -20,13 +20,13 @@ import numpy as np
 from msgspec import UNSET, UnsetType
 
 from stream_masker.core.arrays import BoolArray
-from stream_masker.pipeline.formats import LONG, MAX_DEPTH, Opened, encode_json
-from stream_masker.pipeline.paths import EachStep, JsonValue, NameStep, Step
+from stream_masker.pipeline.formats import LONG, MAX_DEPTH
+from stream_masker.pipeline.paths import Document, EachStep, JsonValue, NameStep, Step
 from stream_masker.pipeline.plan import Action, Plan
 from stream_masker.pipeline.walk import Branch
 
-ReadStructs: TypeAlias = Callable[[Sequence[bytes]], list[Opened | None]]
-"""Opens JSON texts; None for each that is left to ``formats.record_form``."""
+ReadStructs: TypeAlias = Callable[[Sequence[bytes]], list[Document | None]]
+"""Returns the documents of JSON texts; None for each that is left to ``formats.record_form``."""
 
 BLOCK: Final = 64
 """The characters whose openings are counted at once."""
@@ -66,14 +66,14 @@ def struct_reader(plan: Plan, branch: Branch) -> ReadStructs | None:
         return None
     decode, most_bytes = msgspec.json.Decoder(root).decode, plan.record_bytes
 
-    def read(texts: Sequence[bytes]) -> list[Opened | None]:
-        opened: list[Opened | None] = []
+    def read(texts: Sequence[bytes]) -> list[Document | None]:
+        documents: list[Document | None] = []
         for text, is_usual in zip(texts, usual(texts, most_bytes).tolist(), strict=True):
             try:
-                opened.append((decode(text), encode_json) if is_usual else None)
+                documents.append(decode(text) if is_usual else None)
             except msgspec.MsgspecError:
-                opened.append(None)
-        return opened
+                documents.append(None)
+        return documents
 
     return read
 

@@ -23,6 +23,7 @@ from stream_masker.core.arrays import BoolArray, Int64Array, offsets_from_length
 from stream_masker.core.batch import ABSENT, Batch, Column, MaskedBatch
 from stream_masker.core.context import Context
 from stream_masker.core.ontology import UNKNOWN
+from stream_masker.core.random import FieldKeys
 from stream_masker.core.statistics.counts import key_slots
 from stream_masker.pipeline.fhir import fhir_form
 from stream_masker.pipeline.formats import RecordFormat, Write, encode_json, record_form
@@ -199,9 +200,9 @@ class RecordPart:
     """n consecutive records of one partition that are read and masked together. Of these, k can be masked. Tombstones
     are neither decoded nor rejected.
 
-    indices: (k,) int64, ascending: the records that can be masked; batch: their codes; keys: their noise keys, empty if
-    the plan has none; rejected: the rejections, by offset; tally: see ``records.Tally``; documents: the k documents;
-    writes: what writes them, by their indices; codes: of each attribute, with the places to write them to.
+    indices: (k,) int64, ascending: the records that can be masked; batch: their codes; keys: those of their noise, None
+    if the plan has no noise key; rejected: the rejections, by offset; tally: see ``records.Tally``; documents: the k
+    documents; writes: what writes them, by index; codes: of each attribute, with the places to write them to.
 
     ``Codec.write`` sets masked, the batch after masking, and values: the n values to write, None for tombstones and
     records that are not masked. It releases documents and codes.
@@ -209,7 +210,7 @@ class RecordPart:
 
     indices: Int64Array
     batch: Batch
-    keys: Sequence[bytes]
+    keys: FieldKeys | None
     rejected: Mapping[int, Rejected]
     tally: Tally
     documents: Sequence[Document]
@@ -247,10 +248,8 @@ class Codec:
         indices, documents = np.array([*opened], np.int64), [*opened.values()]
         read_keys = {path: list(map(key_text, first_values(documents, path))) for path in self._keys}
         walk = Walk(self._plan, self._pseudonyms, read_keys, is_ordered=self._read_structs is not None)
-        noise_key = self._plan.noise_key
-        keys = [] if noise_key is None else read_keys[noise_key]
-        if noise_key is not None:
-            without = (record for record, key in enumerate(keys) if not key)
+        if (noise_key := self._plan.noise_key) is not None:
+            without = (record for record, key in enumerate(read_keys[noise_key]) if not key)
             walk.refuse(without, Reason.MISSING_NOISE_KEY, noise_key)
         walk.through(documents, self._paths)
         contexts = self._contexts(documents)
@@ -261,11 +260,13 @@ class Codec:
         for name, one in codes.items():
             walk.tally.update({("suppressed", name): one.suppressed, ("generalized", name): one.generalized})
         rejected |= {offsets[int(indices[number])]: one for number, one in walk.refused.items()}
-        keys = list(compress(keys, good))
+        keys = None
+        if noise_key is not None:
+            keys = FieldKeys(self._pseudonyms.secret, list(compress(read_keys[noise_key], good)))
         batch = Batch(
             int(np.count_nonzero(good)),
             tuple(one.column for one in codes.values()),
-            slots=None if noise_key is None else key_slots(self._pseudonyms.secret, keys),
+            slots=None if keys is None else key_slots(keys),
             context=None if contexts is None else contexts[good],
         )
         return RecordPart(

@@ -154,7 +154,8 @@ class Replacer:
 
     def _make_orders(self, indices: Int32Array) -> None:
         """Put the candidates around some concepts in order; equally near ones by their first candidate."""
-        wanted = np.unique(indices[~self._made[indices]])
+        wanted = indices[~self._made[indices]]
         if wanted.size:
+            wanted = np.unique(wanted)
             fill_orders(self._rule.orders, self.classes.weights, self._some, wanted)
             self._made[wanted] = True

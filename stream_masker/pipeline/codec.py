@@ -35,7 +35,7 @@ from stream_masker.pipeline.structs import struct_reader
 from stream_masker.pipeline.transforms import Cache, Pseudonyms, key_text, least_number
 from stream_masker.pipeline.walk import Branch, Slots, Walk
 
-DOCUMENTS: Final = 500
+DOCUMENTS: Final = 2_000
 """The number of records that are read, masked and written together. Of more, the documents leave the processor's cache;
 of fewer, each record has a larger share in what is done once a batch."""
 
@@ -58,10 +58,8 @@ class Texts:
 
     def of(self, positions: Int64Array) -> list[str | None]:
         """Return the texts of positions."""
-        new = positions[~self._is_made[positions]]
-        for position in new.tolist():
-            self._texts[position] = self._text_of(position)
-        self._is_made[new] = True
+        for position in positions[~self._is_made[positions]].tolist():
+            self._texts[position], self._is_made[position] = self._text_of(position), True
         texts: list[str | None] = self._texts[positions].tolist()
         return texts
 

@@ -236,8 +236,7 @@ class RecordMasker:
         else:
             keys = part.keys
             if mechanism.needs_group and mechanism.counts_units:
-                units = np.unique(keys.digests, axis=0, return_inverse=True)[1].reshape(-1)
-                batch = replace(batch, units=units)
+                batch = replace(batch, units=np.unique(keys.digests[:, 0], return_inverse=True)[1])
         if self._mechanism.needs_group and (lacking := mechanism.group_minimum - batch.unit_count) > 0:
             raise GroupTooSmallError(lacking)
         try:

@@ -35,7 +35,7 @@ from stream_masker.pipeline.structs import struct_reader
 from stream_masker.pipeline.transforms import Cache, Pseudonyms, key_text, least_number
 from stream_masker.pipeline.walk import Branch, Slots, Walk
 
-DOCUMENTS: Final = 2_000
+DOCUMENTS: Final = 500
 """The number of records that are read, masked and written together. Of more, the documents leave the processor's cache;
 of fewer, each record has a larger share in what is done once a batch."""
 

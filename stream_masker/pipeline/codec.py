@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import compress, repeat
+from itertools import compress
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -23,9 +23,10 @@ from stream_masker.core.arrays import BoolArray, Int64Array, offsets_from_length
 from stream_masker.core.batch import ABSENT, Batch, Column, MaskedBatch
 from stream_masker.core.context import Context
 from stream_masker.core.ontology import UNKNOWN
+from stream_masker.core.random import FieldKeys
 from stream_masker.core.statistics.counts import key_slots
 from stream_masker.pipeline.fhir import fhir_form
-from stream_masker.pipeline.formats import Opened, RecordFormat, record_form
+from stream_masker.pipeline.formats import RecordFormat, Write, encode_json, record_form
 from stream_masker.pipeline.paths import Document, Path, first_values
 from stream_masker.pipeline.plan import AttributePlan, Plan, written_code
 from stream_masker.pipeline.records import Inputs, Reason, RecordRejectedError, Rejected, Tally
@@ -45,7 +46,24 @@ _REASONS: Final = (Reason.MISSING, Reason.UNKNOWN_CODE, Reason.EMPTY, Reason.NOT
 Found: TypeAlias = tuple[int, Path, Slots]
 """Values at a path of an attribute, and the number of their place, 0 in a scalar."""
 
-Fill: TypeAlias = tuple[Slots, Int64Array, Cache]
+
+class Texts:
+    """The texts that are written for concepts, each made when it is first needed; None for ``ABSENT``."""
+
+    def __init__(self, text_of: Callable[[int], str | None], size: int) -> None:
+        """text_of: makes the text of a position; size: the number of concepts."""
+        self._text_of, self._texts = text_of, np.full(size + 1, None)
+        self._is_made = np.arange(size + 1) == size  # the last one: of absent values
+
+    def of(self, positions: Int64Array) -> list[str | None]:
+        """Return the texts of positions."""
+        for position in positions[~self._is_made[positions]].tolist():
+            self._texts[position], self._is_made[position] = self._text_of(position), True
+        texts: list[str | None] = self._texts[positions].tolist()
+        return texts
+
+
+Fill: TypeAlias = tuple[Slots, Int64Array, Texts]
 """Places to write to, the number of the code of each, and the texts of masks."""
 
 
@@ -79,7 +97,7 @@ class MaskedCodes:
         positions = np.full(self._size, ABSENT)
         positions[self._present] = masked.codes[masked.codes >= 0]
         for slots, elements, texts in self._fills:
-            slots.fill(map(texts.__getitem__, positions[elements].tolist()))
+            slots.fill(texts.of(positions[elements]))
 
 
 class Attribute:
@@ -94,8 +112,8 @@ class Attribute:
         self._codes, self._labels = [place.path for place in plan.places], {place.label for place in plan.places}
         self._values = Cache(self._value)
         concepts, labels = plan.concepts, plan.concepts.taxonomy.labels
-        self._label_texts = Cache(lambda position: None if position == ABSENT else labels[position] or None)
-        self._texts = Cache(lambda code: None if code == ABSENT else written_code(concepts, plan.style, code))
+        self._label_texts = Texts(lambda position: labels[position] or None, len(labels))
+        self._texts = Texts(partial(written_code, concepts, plan.style), len(labels))
 
     def read(self, walk: Walk, records: int) -> Callable[[BoolArray], MaskedCodes]:
         """Return the codes of a batch, as soon as it is known which records can be masked. Those that lack a code, or
@@ -184,9 +202,9 @@ class RecordPart:
     """n consecutive records of one partition that are read and masked together. Of these, k can be masked. Tombstones
     are neither decoded nor rejected.
 
-    indices: (k,) int64, ascending: the records that can be masked; batch: their codes; keys: their noise keys, empty if
-    the plan has none; rejected: the rejections, by offset; tally: see ``records.Tally``; documents: the k documents,
-    each with what writes it; codes: of each attribute, with the places to write them to.
+    indices: (k,) int64, ascending: the records that can be masked; batch: their codes; keys: those of their noise, None
+    if the plan has no noise key; rejected: the rejections, by offset; tally: see ``records.Tally``; documents: the k
+    documents; writes: what writes them, by index; codes: of each attribute, with the places to write them to.
 
     ``Codec.write`` sets masked, the batch after masking, and values: the n values to write, None for tombstones and
     records that are not masked. It releases documents and codes.
@@ -194,10 +212,11 @@ class RecordPart:
 
     indices: Int64Array
     batch: Batch
-    keys: Sequence[bytes]
+    keys: FieldKeys | None
     rejected: Mapping[int, Rejected]
     tally: Tally
-    documents: Sequence[Opened]
+    documents: Sequence[Document]
+    writes: Mapping[int, Write]
     codes: Sequence[MaskedCodes]
     masked: MaskedBatch = field(init=False)
     values: Sequence[bytes | None] = field(init=False)
@@ -227,14 +246,12 @@ class Codec:
         rejected = {offset: known[offset] for offset in offsets if offset in known} if known else {}
         if self._format is not None:
             self._format.prepare(value for value in records.values if value is not None)
-        opened = self._opened(records, rejected)
-        indices, documents = np.array([*opened], np.int64), [document for document, _ in opened.values()]
+        opened, writes = self._opened(records, rejected)
+        indices, documents = np.array([*opened], np.int64), [*opened.values()]
         read_keys = {path: list(map(key_text, first_values(documents, path))) for path in self._keys}
         walk = Walk(self._plan, self._pseudonyms, read_keys, is_ordered=self._read_structs is not None)
-        noise_key = self._plan.noise_key
-        keys = [] if noise_key is None else read_keys[noise_key]
-        if noise_key is not None:
-            without = (record for record, key in enumerate(keys) if not key)
+        if (noise_key := self._plan.noise_key) is not None:
+            without = (record for record, key in enumerate(read_keys[noise_key]) if not key)
             walk.refuse(without, Reason.MISSING_NOISE_KEY, noise_key)
         walk.through(documents, self._paths)
         contexts = self._contexts(documents)
@@ -245,11 +262,13 @@ class Codec:
         for name, one in codes.items():
             walk.tally.update({("suppressed", name): one.suppressed, ("generalized", name): one.generalized})
         rejected |= {offsets[int(indices[number])]: one for number, one in walk.refused.items()}
-        keys = list(compress(keys, good))
+        keys = None
+        if noise_key is not None:
+            keys = FieldKeys(self._pseudonyms.secret, list(compress(read_keys[noise_key], good)))
         batch = Batch(
             int(np.count_nonzero(good)),
             tuple(one.column for one in codes.values()),
-            slots=None if noise_key is None else key_slots(self._pseudonyms.secret, keys),
+            slots=None if keys is None else key_slots(keys),
             context=None if contexts is None else contexts[good],
         )
         return RecordPart(
@@ -258,22 +277,24 @@ class Codec:
             keys=keys,
             rejected=dict(sorted(rejected.items())),
             tally=walk.tally,
-            documents=list(compress(opened.values(), good)),
+            documents=list(compress(documents, good)),
+            writes=writes,
             codes=list(codes.values()),
         )
 
-    def _opened(self, records: Inputs, rejected: dict[int, Rejected]) -> dict[int, Opened]:
-        """Return the documents of records, each with what writes it, by index. Others are rejected."""
+    def _opened(self, records: Inputs, rejected: dict[int, Rejected]) -> tuple[dict[int, Document], dict[int, Write]]:
+        """Return the documents of records, and what writes each, by index. Others are rejected."""
         given = enumerate(zip(records.offsets, records.values, strict=True))
         values = {k: value for k, (offset, value) in given if value is not None and offset not in rejected}
-        structs = self._read_structs([*values.values()]) if self._read_structs else repeat(None)
-        opened = {}
-        for (index, value), struct in zip(values.items(), structs, strict=False):
+        structs = self._read_structs([*values.values()]) if self._read_structs else [None] * len(values)
+        opened, writes = dict(zip(values, structs, strict=True)), dict.fromkeys(values, encode_json)
+        for index in [index for index, document in opened.items() if document is None]:
             try:
-                opened[index] = struct or self._open(value)
+                opened[index], writes[index] = self._open(values[index])
             except RecordRejectedError as error:
                 rejected[records.offsets[index]] = Rejected(error.reason, error.field)
-        return opened
+                del opened[index]
+        return opened, writes
 
     def _contexts(self, documents: Sequence[Document]) -> Int64Array | None:
         """Return (n,): the contexts of n documents, whose fields are treated; None if the plan has no context."""
@@ -291,11 +312,11 @@ class Codec:
             codes.write(column)
         values: list[bytes | None] = [None] * len(offsets)
         rejected = {}
-        for index, (document, write) in zip(part.indices.tolist(), part.documents, strict=True):
+        for index, document in zip(part.indices.tolist(), part.documents, strict=True):
             try:
-                values[index] = write(document)
+                values[index] = part.writes[index](document)
             except RecordRejectedError as error:
                 rejected[offsets[index]] = Rejected(error.reason, error.field)
         part.masked, part.values = masked, values
-        part.documents, part.codes = (), ()  # the next part's documents take their memory
+        part.documents, part.writes, part.codes = (), {}, ()  # the next part's documents take their memory
         return rejected

@@ -18,7 +18,7 @@ import numpy as np
 from stream_masker.core.arrays import Int64Array, run_edges
 from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch, unchanged_records
 from stream_masker.core.mechanisms.base import Mechanism
-from stream_masker.core.random import FieldKeys, Keys, PositionKeys, Secret
+from stream_masker.core.random import Keys, PositionKeys, Secret
 from stream_masker.core.statistics.counts import Counts, count_batch, count_groups, joined, merge
 from stream_masker.errors import ParameterError, StatisticsError, StreamMaskerError
 from stream_masker.pipeline.codec import DOCUMENTS, Codec, RecordPart
@@ -241,13 +241,13 @@ class RecordMasker:
         batch, mechanism = part.batch, self._mechanism
         if not batch.size:
             return MaskedBatch(batch.columns, (Distortion(),) * len(batch.columns))
-        if self._plan.noise_key is None:
+        if part.keys is None:
             some = np.array(numbers, np.int64)[part.indices]
             keys: Keys = PositionKeys(self._secret, places.topic, places.partitions[some], places.offsets[some])
         else:
-            keys = FieldKeys(self._secret, part.keys)
-            if self._mechanism.needs_group and mechanism.counts_units:
-                batch = replace(batch, units=np.unique(np.array(part.keys, object), return_inverse=True)[1])
+            keys = part.keys
+            if mechanism.needs_group and mechanism.counts_units:
+                batch = replace(batch, units=np.unique(keys.digests[:, 0], return_inverse=True)[1])
         if self._mechanism.needs_group and (lacking := mechanism.group_minimum - batch.unit_count) > 0:
             raise GroupTooSmallError(lacking)
         try:

@@ -20,15 +20,18 @@ import numpy as np
 from msgspec import UNSET, UnsetType
 
 from stream_masker.core.arrays import BoolArray
-from stream_masker.pipeline.formats import LONG, MAX_DEPTH, Opened, encode_json
-from stream_masker.pipeline.paths import EachStep, JsonValue, NameStep, Step
+from stream_masker.pipeline.formats import LONG, MAX_DEPTH
+from stream_masker.pipeline.paths import Document, EachStep, JsonValue, NameStep, Step
 from stream_masker.pipeline.plan import Action, Plan
 from stream_masker.pipeline.walk import Branch
 
-ReadStructs: TypeAlias = Callable[[Sequence[bytes]], list[Opened | None]]
-"""Opens JSON texts; None for each that is left to ``formats.record_form``."""
+ReadStructs: TypeAlias = Callable[[Sequence[bytes]], list[Document | None]]
+"""Returns the documents of JSON texts; None for each that is left to ``formats.record_form``."""
 
-_EIGHT_DIGITS: Final = np.uint64(0x01_01_01_01_01_01_01_01)
+BLOCK: Final = 64
+"""The characters whose openings are counted at once."""
+
+_FOUR_DIGITS: Final = np.uint32(0x01_01_01_01)
 _EXPONENT: Final = re.compile(rb"[eE]\+?[0-9]{3,}[\s,\]}]")
 """The end of a number that can be beyond 64-bit floats, if its mantissa has no more digits than is usual."""
 
@@ -63,14 +66,14 @@ def struct_reader(plan: Plan, branch: Branch) -> ReadStructs | None:
         return None
     decode, most_bytes = msgspec.json.Decoder(root).decode, plan.record_bytes
 
-    def read(texts: Sequence[bytes]) -> list[Opened | None]:
-        opened: list[Opened | None] = []
+    def read(texts: Sequence[bytes]) -> list[Document | None]:
+        documents: list[Document | None] = []
         for text, is_usual in zip(texts, usual(texts, most_bytes).tolist(), strict=True):
             try:
-                opened.append((decode(text), encode_json) if is_usual else None)
+                documents.append(decode(text) if is_usual else None)
             except msgspec.MsgspecError:
-                opened.append(None)
-        return opened
+                documents.append(None)
+        return documents
 
     return read
 
@@ -125,16 +128,22 @@ def usual(texts: Sequence[bytes], most_bytes: int) -> BoolArray:
     ``most_bytes``, has more than ``MAX_DEPTH`` objects and lists, an integer of so many digits that it may be beyond 64
     bits, or an exponent that may be beyond 64-bit floats.
     """
-    read = [text if len(text) <= most_bytes else b"" for text in texts]
-    sizes, read_sizes = (np.fromiter(map(len, each), np.int64, len(each)) for each in (texts, read))
-    joined, ends = b"\n".join([*read, b" " * 8]), np.cumsum(read_sizes + 1)
-    characters = np.frombuffer(joined, np.uint8, len(joined) // 8 * 8)
+    sizes = np.fromiter(map(len, texts), np.int64, len(texts))
+    are_usual: BoolArray = sizes <= most_bytes
+    read = texts if are_usual.all() else [text if len(text) <= most_bytes else b"" for text in texts]
+    ends = np.cumsum(sizes * are_usual + 1)
+    starts, joined = np.append(0, ends[:-1]), b"\n".join([*read, b" " * BLOCK])
+    characters = np.frombuffer(joined, np.uint8, len(joined) // BLOCK * BLOCK)
     lower, is_digit = characters | np.uint8(0x20), (characters - np.uint8(ord("0"))) < 10
-    openings = np.searchsorted(np.flatnonzero(lower == ord("{")), ends)  # 0x20 makes [ a {, and E an e
-    are_usual: BoolArray = (np.diff(openings, prepend=0) <= MAX_DEPTH) & (sizes == read_sizes)
+    in_blocks = np.bitwise_count(np.packbits(lower == ord("{")).view(np.uint64))  # 0x20 makes [ a {, and E an e
+    openings = np.append(0, np.cumsum(in_blocks, dtype=np.int64))
+    most = openings[ends // BLOCK + 1] - openings[starts // BLOCK]
+    deep = [k for k in np.flatnonzero(most > MAX_DEPTH).tolist() if sum(map(texts[k].count, b"[{")) > MAX_DEPTH]
+    are_usual[deep] = False
     exponents = np.flatnonzero(is_digit[:-4] & (lower[1:-3] == ord("e")) & is_digit[3:-1]) + 1  # of three digits
     unusual = [at for at in exponents.tolist() if _EXPONENT.match(joined, at)]
-    if (is_digit.view(np.uint64) == _EIGHT_DIGITS).any():  # eight of any 15 are in one word
+    fours = is_digit.view(np.uint32) == _FOUR_DIGITS
+    if (fours[:-3] & fours[1:-2] & fours[2:-1] & fours[3:]).any():  # 16 of any 19
         for more in (1, 2, 4, 8, LONG - 16):
             is_digit = is_digit[more:] & is_digit[:-more]
         is_digit[1:] &= ~is_digit[:-1]  # the first of each run

@@ -121,7 +121,7 @@ def test_pseudonyms_and_slots(text: bytes, secret: bytes) -> None:
     pseudonym = aes(b"masker-pseudonym", digest, key).to_bytes(16, "little").hex()
     assert Pseudonyms(secret).of_bytes(text) == pseudonym
     assert Pseudonyms(secret).of_texts([text, text]) == [pseudonym, pseudonym]
-    assert key_slots(fast.Secret(secret), [text]).tolist() == [aes(b"masker-slot", digest, key) % 64]
+    assert key_slots(fast.FieldKeys(secret, [text])).tolist() == [aes(b"masker-slot", digest, key) % 64]
 
 
 @given(st.lists(st.tuples(st.integers(0, 2**64 - 1), st.integers(0, 2**64 - 1)), max_size=5))

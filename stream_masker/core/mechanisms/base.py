@@ -174,7 +174,7 @@ class Mechanism(ABC):
         batch = self.encode([*records])
         if keys is not None:
             require_keys(keys, batch.size)
-            batch = replace(batch, slots=key_slots(self._secret, map(bytes, keys)))
+            batch = replace(batch, slots=key_slots(FieldKeys(self._secret, [*map(bytes, keys)])))
         self._window.add(batch)
 
     def calibrate(self) -> Statistics:

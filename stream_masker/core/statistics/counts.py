@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from stream_masker.core.arrays import BoolArray, Int32Array, Int64Array, UInt64Array, offsets_from_lengths, run_edges
 from stream_masker.core.batch import ABSENT, Batch, Column
-from stream_masker.core.random import Secret
+from stream_masker.core.random import Keys
 from stream_masker.errors import ParameterError, StatisticsError
 
 Key = TypeVar("Key", int, str, tuple[int, int], tuple[int, ...])
@@ -52,9 +52,9 @@ MAX_PATTERN_ATTRIBUTES: Final = 12
 """The greatest number of attributes of which it is counted which records lack which."""
 
 
-def key_slots(secret: Secret, keys: Iterable[bytes]) -> Int64Array:
+def key_slots(keys: Keys) -> Int64Array:
     """Return (n,) int64: the slots of n noise keys, which nobody can test against a guess without the secret."""
-    words = secret.words(b"masker-slot", secret.digests(keys))
+    words = keys.secret.words(b"masker-slot", keys.digests)
     return (words[:, 0] % np.uint64(KEY_SLOTS)).astype(np.int64)
 
 

@@ -46,24 +46,7 @@ _REASONS: Final = (Reason.MISSING, Reason.UNKNOWN_CODE, Reason.EMPTY, Reason.NOT
 Found: TypeAlias = tuple[int, Path, Slots]
 """Values at a path of an attribute, and the number of their place, 0 in a scalar."""
 
-
-class Texts:
-    """The texts that are written for concepts, each made when it is first needed; None for ``ABSENT``."""
-
-    def __init__(self, text_of: Callable[[int], str | None], size: int) -> None:
-        """text_of: makes the text of a position; size: the number of concepts."""
-        self._text_of, self._texts = text_of, np.full(size + 1, None)
-        self._is_made = np.arange(size + 1) == size  # the last one: of absent values
-
-    def of(self, positions: Int64Array) -> list[str | None]:
-        """Return the texts of positions."""
-        for position in positions[~self._is_made[positions]].tolist():
-            self._texts[position], self._is_made[position] = self._text_of(position), True
-        texts: list[str | None] = self._texts[positions].tolist()
-        return texts
-
-
-Fill: TypeAlias = tuple[Slots, Int64Array, Texts]
+Fill: TypeAlias = tuple[Slots, Int64Array, Cache]
 """Places to write to, the number of the code of each, and the texts of masks."""
 
 
@@ -97,7 +80,7 @@ class MaskedCodes:
         positions = np.full(self._size, ABSENT)
         positions[self._present] = masked.codes[masked.codes >= 0]
         for slots, elements, texts in self._fills:
-            slots.fill(texts.of(positions[elements]))
+            slots.fill(map(texts.__getitem__, positions[elements].tolist()))
 
 
 class Attribute:
@@ -112,8 +95,8 @@ class Attribute:
         self._codes, self._labels = [place.path for place in plan.places], {place.label for place in plan.places}
         self._values = Cache(self._value)
         concepts, labels = plan.concepts, plan.concepts.taxonomy.labels
-        self._label_texts = Texts(lambda position: labels[position] or None, len(labels))
-        self._texts = Texts(partial(written_code, concepts, plan.style), len(labels))
+        self._label_texts = Cache(lambda position: None if position == ABSENT else labels[position] or None)
+        self._texts = Cache(lambda code: None if code == ABSENT else written_code(concepts, plan.style, code))
 
     def read(self, walk: Walk, records: int) -> Callable[[BoolArray], MaskedCodes]:
         """Return the codes of a batch, as soon as it is known which records can be masked. Those that lack a code, or
@@ -146,10 +129,9 @@ class Attribute:
     def _required(self, walk: Walk, records: int) -> list[Found]:
         """Return what must have a code: records, or the elements of arrays. Records without such a list are refused."""
         if self.plan.is_array:
-            is_without = np.ones(records, np.bool_)
-            for slots in (slots for path in self._lists for slots in walk.found[path]):
-                is_without[slots.without_null().places[0]] = False
-            walk.refuse(is_without.nonzero()[0].tolist(), Reason.MISSING, self._codes[0])
+            lists = (slots.without_null() for path in self._lists for slots in walk.found[path])
+            without = set(range(records)).difference(*(slots.places[0].tolist() for slots in lists))
+            walk.refuse(sorted(without), Reason.MISSING, self._codes[0])
         return [(number, path, slots) for number, path in self._elements for slots in walk.found[path]]
 
     def _looked_up(self, texts: list[Any]) -> Int64Array:
@@ -248,10 +230,10 @@ class Codec:
             self._format.prepare(value for value in records.values if value is not None)
         opened, writes = self._opened(records, rejected)
         indices, documents = np.array([*opened], np.int64), [*opened.values()]
-        read_keys = {path: list(map(key_text, first_values(documents, path))) for path in self._keys}
-        walk = Walk(self._plan, self._pseudonyms, read_keys, is_ordered=self._read_structs is not None)
+        keys_of = {path: list(map(key_text, first_values(documents, path))) for path in self._keys}
+        walk = Walk(self._plan, self._pseudonyms, keys_of, is_ordered=self._read_structs is not None)
         if (noise_key := self._plan.noise_key) is not None:
-            without = (record for record, key in enumerate(read_keys[noise_key]) if not key)
+            without = (record for record, key in enumerate(keys_of[noise_key]) if not key)
             walk.refuse(without, Reason.MISSING_NOISE_KEY, noise_key)
         walk.through(documents, self._paths)
         contexts = self._contexts(documents)
@@ -262,9 +244,7 @@ class Codec:
         for name, one in codes.items():
             walk.tally.update({("suppressed", name): one.suppressed, ("generalized", name): one.generalized})
         rejected |= {offsets[int(indices[number])]: one for number, one in walk.refused.items()}
-        keys = None
-        if noise_key is not None:
-            keys = FieldKeys(self._pseudonyms.secret, list(compress(read_keys[noise_key], good)))
+        keys = None if noise_key is None else FieldKeys(self._pseudonyms.secret, [*compress(keys_of[noise_key], good)])
         batch = Batch(
             int(np.count_nonzero(good)),
             tuple(one.column for one in codes.values()),

@@ -46,7 +46,6 @@ MAX_BLOCK_ROWS: Final = 20_000
 """The rows of a block, about: attributes and pairs of attributes times records. More are split, so that a block fits
 into a message of Kafka's default size, 1 MB, even if it is not compressed."""
 
-
 NOT_OF_RECORDS: Final = (StatisticsError, FormatUnavailableError)
 """The errors whose cause lies outside of the records. No record is rejected for them."""
 
@@ -241,19 +240,18 @@ class RecordMasker:
         batch, mechanism = part.batch, self._mechanism
         if not batch.size:
             return MaskedBatch(batch.columns, (Distortion(),) * len(batch.columns))
-        if part.keys is None:
+        keys: Keys | None = part.keys
+        if keys is None:
             some = np.array(numbers, np.int64)[part.indices]
-            keys: Keys = PositionKeys(self._secret, places.topic, places.partitions[some], places.offsets[some])
-        else:
-            keys = part.keys
-            if mechanism.needs_group and mechanism.counts_units:
-                batch = replace(batch, units=np.unique(keys.digests[:, 0], return_inverse=True)[1])
-        if self._mechanism.needs_group and (lacking := mechanism.group_minimum - batch.unit_count) > 0:
+            keys = PositionKeys(self._secret, places.topic, places.partitions[some], places.offsets[some])
+        elif mechanism.needs_group and mechanism.counts_units:
+            batch = replace(batch, units=np.unique(keys.digests[:, 0], return_inverse=True)[1])
+        if mechanism.needs_group and (lacking := mechanism.group_minimum - batch.unit_count) > 0:
             raise GroupTooSmallError(lacking)
         try:
             masked = mechanism.mask_batch(batch, keys)
         except ParameterError as error:
-            if not self._mechanism.needs_group:
+            if not mechanism.needs_group:
                 raise
             raise GroupTooSmallError(1) from error
         for before, after, size in zip(batch.columns, masked.columns, self._sizes, strict=True):

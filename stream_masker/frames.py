@@ -18,7 +18,7 @@ from stream_masker.core.mechanisms.parameters import own_first
 from stream_masker.core.mechanisms.semantic_noise import noise_defaults
 from stream_masker.core.ontology import UNKNOWN, ConceptMap, Ontology, Taxonomy
 from stream_masker.core.ontology.concepts import UnknownPolicy
-from stream_masker.core.validation import checked_seed, require_known, require_mapping
+from stream_masker.core.validation import checked_seed, require_known, require_type
 from stream_masker.errors import ParameterError, StatisticsError, UnknownConceptError, installation_of
 from stream_masker.measures import masking_report
 from stream_masker.summary import MaskingReport, unchanged_warning
@@ -267,7 +267,7 @@ def _warn_of_unchanged(
 
 def _check_arguments(attributes: Mapping[str, Vocabulary], keep: Sequence[str], context: ContextChoice | None) -> None:
     """Raise ParameterError for columns that are both masked and kept, and for a context of others that are not kept."""
-    require_mapping("attributes", attributes, "{'principal': 'icd10cm'}")
+    require_type("attributes", attributes, Mapping, "mapping, such as {'principal': 'icd10cm'}")
     if dropped := [name for name in context or () if name not in keep]:
         raise ParameterError(f"the context {dropped[0]!r} is not kept: name it in keep, or leave it out of the context")
     if kept := [name for name in attributes if name in keep]:

@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from stream_masker.core.arrays import Int64Array
-from stream_masker.core.validation import require_mapping
+from stream_masker.core.validation import require_type
 from stream_masker.errors import ParameterError
 
 MAX_CONTEXTS = 400
@@ -75,12 +75,10 @@ class Context:
     @classmethod
     def of(cls, given: ContextChoice) -> Context:
         """Create the context of a mapping from names to texts or bounds. Raises ParameterError."""
-        require_mapping("context", given, "{'sex': ['F', 'M'], 'age': [18, 45, 65]}")
+        require_type("context", given, Mapping, "mapping, such as {'sex': ['F', 'M'], 'age': [18, 45, 65]}")
         context = cls(tuple(ContextAttribute.of(name, entry) for name, entry in given.items()))
         if context.size > MAX_CONTEXTS:
-            raise ParameterError(
-                f"there are {context.size} contexts: at most {MAX_CONTEXTS} are allowed; use wider bands"
-            )
+            raise ParameterError(f"there are {context.size} contexts: use wider bands, for at most {MAX_CONTEXTS}")
         return context
 
     def __bool__(self) -> bool:

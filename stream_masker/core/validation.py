@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from numbers import Integral, Real
 from typing import Any, Final, TypeVar
 
@@ -19,16 +19,10 @@ def require_one_of(name: str, given: object, allowed: tuple[str, ...]) -> None:
         raise ParameterError(f"{name}={given!r} is not allowed: use {' or '.join(allowed)}")
 
 
-def require_type(description: str, given: object, wanted: type) -> None:
-    """Raise ParameterError unless ``given`` is an instance of ``wanted``."""
+def require_type(name: str, given: object, wanted: type, text: str | None = None) -> None:
+    """Raise ParameterError unless ``given`` is an instance of ``wanted``; ``text``: says what to use."""
     if not isinstance(given, wanted):
-        raise ParameterError(f"{description} is of type {type(given).__name__}: use a {wanted.__name__}")
-
-
-def require_mapping(name: str, given: object, example: str) -> None:
-    """Raise ParameterError unless ``given`` is a mapping; ``example``: one that is allowed."""
-    if not isinstance(given, Mapping):
-        raise ParameterError(f"{name} is of type {type(given).__name__}: use a mapping, such as {example}")
+        raise ParameterError(f"{name} is of type {type(given).__name__}: use a {text or wanted.__name__}")
 
 
 def require_known(names: Collection[str], allowed: Collection[str], whose: str) -> None:

@@ -8,10 +8,10 @@ from collections import Counter
 import numpy as np
 import orjson
 import pytest
-from support.results import InputRecord, Masked, Refused, inputs, outcomes
+from support.results import InputRecord, Masked, Refused, inputs, outcomes, same_counts
 
 from stream_masker.core.random import FieldKeys, PositionKeys
-from stream_masker.core.statistics.counts import count_batch, same_counts
+from stream_masker.core.statistics.counts import count_batch
 from stream_masker.errors import ParameterError, StatisticsError
 from stream_masker.pipeline import masker
 from stream_masker.pipeline.masker import RecordMasker

@@ -9,10 +9,10 @@ import numpy as np
 import orjson
 import pytest
 from calibration_bench import array_block, block
+from support.results import same_counts
 
 from stream_masker.core.context import Context
 from stream_masker.core.ontology import Ontology
-from stream_masker.core.statistics.counts import same_counts
 from stream_masker.errors import StatisticsError
 from stream_masker.pipeline.messages import (
     BlockRange,

@@ -9,8 +9,9 @@ import pytest
 from calibration_bench import block, counts
 from hypothesis import given
 from hypothesis import strategies as st
+from support.results import same_counts
 
-from stream_masker.core.statistics.counts import merge, same_counts
+from stream_masker.core.statistics.counts import merge
 from stream_masker.pipeline.messages import BlockRange
 from stream_masker.pipeline.records import Block
 from stream_masker.pipeline.window import CalibrationSettings, Window, WindowLog

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from stream_masker.pipeline.records import COLUMNS, Block, Header, Inputs, Rejected, Result
 
@@ -47,3 +47,8 @@ def result_of(given: Sequence[Outcome], blocks: Sequence[Block] = ()) -> Result:
     columns = inputs([one if isinstance(one, Masked) else Masked(one.offset, None, None, []) for one in given])
     rejected = {one.offset: Rejected(one.reason, one.field) for one in given if isinstance(one, Refused)}
     return Result(**{name: getattr(columns, name) for name in COLUMNS}, rejected=rejected, blocks=blocks)
+
+
+def same_counts(first: Any, second: Any) -> bool:
+    """Whether both hold the same keys with the same counts."""
+    return all(getattr(first, of).tolist() == getattr(second, of).tolist() for of in ("keys", "counts"))

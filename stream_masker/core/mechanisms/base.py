@@ -24,7 +24,7 @@ from stream_masker.core.risk.law import Channel, Likelihoods, Tuples, independen
 from stream_masker.core.risk.risk import Risk, assess
 from stream_masker.core.statistics.counts import Counts, SlidingWindow, key_slots
 from stream_masker.core.statistics.statistics import Statistics, compute_statistics
-from stream_masker.core.validation import number_between, require_keys, require_known, require_mapping
+from stream_masker.core.validation import number_between, require_keys, require_known, require_type
 from stream_masker.errors import ParameterError, StatisticsError
 
 CHECKED_VALUES = 64
@@ -106,7 +106,7 @@ class Mechanism(ABC):
         """
         require_known(parameters, [each.name for each in own_first(self.parameters_type)], "the mechanism")
         self.parameters = self.parameters_type(**parameters)
-        require_mapping("taxonomies", taxonomies, "{'principal': ontology.taxonomy()}")
+        require_type("taxonomies", taxonomies, Mapping, "mapping, such as {'principal': ontology.taxonomy()}")
         if not taxonomies:
             raise ParameterError("there is no attribute to mask: give at least one taxonomy")
         self.attributes, self.taxonomies = tuple(taxonomies), dict(taxonomies)
@@ -292,7 +292,7 @@ class Mechanism(ABC):
         Raises StatisticsError, and changes nothing, if its mechanism, format, attributes or taxonomies differ, or if
         its statistics cannot be used for masking.
         """
-        require_mapping("snapshot", snapshot, "what snapshot() returns")
+        require_type("snapshot", snapshot, Mapping, "mapping, such as what snapshot() returns")
         statistics = Statistics.from_dict(snapshot.get("statistics", {}))
         expected = self.snapshot_of(statistics)
         for name in ("mechanism", "format", "taxonomies"):

@@ -5,7 +5,6 @@
 * ``drift``: how two windows differ, and what masking preserves; ``windows``: the values of two windows.
 """
 
-from stream_masker.core.arrays import unpack_observed as unpack_observed
 from stream_masker.core.statistics.counts import Counts as Counts
 from stream_masker.core.statistics.counts import count_batch as count_batch
 from stream_masker.core.statistics.statistics import Statistics as Statistics

@@ -267,11 +267,6 @@ def marginals(pair: SparseCounts, size_b: int) -> tuple[SparseCounts, SparseCoun
     return sum_by_key(a, pair.counts, pair.key_bits), sum_by_key(b, pair.counts, pair.key_bits)
 
 
-def same_counts(first: SparseCounts, second: SparseCounts) -> bool:
-    """Return whether both hold the same keys with the same counts."""
-    return np.array_equal(first.keys, second.keys) and np.array_equal(first.counts, second.counts)
-
-
 def combine(parts: Sequence[SparseCounts]) -> SparseCounts:
     """Add counts of one attribute, or of one pair of attributes."""
     bits = None

@@ -25,7 +25,7 @@ import numpy as np
 from stream_masker.core.arrays import Float64Array, Int32Array, Int64Array, Levels, pack_observed, unpack_observed
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.distance import ConceptsLike, Distance
-from stream_masker.core.statistics.counts import Counts, SparseCounts, count_batch, marginals, same_counts
+from stream_masker.core.statistics.counts import Counts, SparseCounts, count_batch, marginals
 from stream_masker.core.table import DistanceTable, least_total, table_of
 from stream_masker.core.validation import require_type
 from stream_masker.errors import ParameterError, StatisticsError
@@ -340,7 +340,7 @@ def _matrices(counts: Counts, columns: Sequence[Marginal]) -> tuple[Float64Array
     for (i, j), pair in counts.pairs.items():
         if pair.keys.size:
             sides = zip(marginals(pair, len(columns[j].d.taxonomy)), (columns[i], columns[j]), strict=True)
-            both = [m if same_counts(m.counts, own) else Marginal(own, m.table) for own, m in sides]
+            both = [m if m.counts.rows == own.rows else Marginal(own, m.table) for own, m in sides]
             covariance[i, j], correlation[i, j] = covariance_and_correlation(pair, *both)
             covariance[j, i], correlation[j, i] = covariance[i, j], correlation[i, j]
     return covariance, correlation

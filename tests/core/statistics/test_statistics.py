@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_masker.core.arrays import pack_observed
+from stream_masker.core.arrays import pack_observed, unpack_observed
 from stream_masker.core.batch import ABSENT, Batch, Column
 from stream_masker.core.distance import WuPalmer
 from stream_masker.core.ontology import Ontology
@@ -19,7 +19,6 @@ from stream_masker.core.statistics import (
     nearest_psd,
     semantic_mean,
     semantic_variance,
-    unpack_observed,
 )
 from stream_masker.errors import ParameterError, StatisticsError, UnknownConceptError
 

@@ -18,14 +18,7 @@ from functools import cached_property
 
 import numpy as np
 
-from stream_masker.core.arrays import (
-    Float32Array,
-    Float64Array,
-    Int64Array,
-    offsets_from_lengths,
-    ranges,
-    ratio,
-)
+from stream_masker.core.arrays import Float32Array, Float64Array, Int64Array, offsets_from_lengths, ranges, ratio
 from stream_masker.core.kernels import Tree, couple
 from stream_masker.core.mechanisms.transport.certainty import Limits, needed_redraw
 from stream_masker.core.mechanisms.transport.fit import BLOCK_DEPTHS, Law

@@ -6,9 +6,10 @@ masks them, and ``fields`` says what becomes of their fields.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from stream_masker.pipeline.records import Rejected
+if TYPE_CHECKING:  # it imports numpy, which `stream-masker --help` does not need
+    from stream_masker.pipeline.records import Rejected
 
 
 class FileEvent(NamedTuple):

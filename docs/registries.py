@@ -42,8 +42,8 @@ from stream_masker.core.mechanisms.vicus import ValueGraph, stay_probability
 from stream_masker.core.replacement import Replacer
 from stream_masker.core.risk.law import hoeffding_bound
 from stream_masker.core.risk.risk import disclosure
-from stream_masker.core.statistics import nearest_psd
 from stream_masker.core.statistics.drift import AttributeUtility, PairUtility
+from stream_masker.core.statistics.statistics import nearest_psd
 from stream_masker.core.statistics.windows import jensen_shannon
 from stream_masker.pipeline.records import Reason
 from stream_masker.service.configuration import configuration_schema

@@ -210,8 +210,7 @@ def uniforms(words: UInt64Array) -> Float64Array:
 
 
 def normals(words: UInt64Matrix) -> Float64Array:
-    """Return (k,) float64: standard normal variates from k rows of random words: the first of the Box–Muller pair of
-    the first two words of each."""
+    """Return (k,) float64: standard normal variates, by Box and Muller from the first two words of each of k rows."""
     shares = uniforms(words[:, :2])
     return np.asarray(np.sqrt(-2.0 * np.log1p(-shares[:, 0])) * np.cos(2.0 * np.pi * shares[:, 1]))
 

@@ -55,7 +55,7 @@ def forged(request: pytest.FixtureRequest, genuine: list[StatisticsMessage], sea
 
 
 def activated(components: CalibratorComponents, seal: TopicSeal) -> ActiveStatistics:
-    return ActiveStatistics(MagicMock, Masking(components.configuration), seal, secret_id=secret_id(SECRET))
+    return ActiveStatistics(lambda _: MagicMock(), Masking(components.configuration), seal, secret_id=secret_id(SECRET))
 
 
 def test_a_forged_version_changes_nothing_in_a_worker(

@@ -73,7 +73,7 @@ class Parts:
         codes = zip("defg", [["g"], ["d", "f"], [], ["e", "e", "d"]] if has_lists else "gdfe", strict=True)
         self.values = [orjson.dumps({"one": one, "two": two}) for one, two in codes]
         secret = secret_id(read_secret(self.configuration))
-        self.statistics = ActiveStatistics(lambda: self.reader, masking, self.seals[1], secret_id=secret)
+        self.statistics = ActiveStatistics(lambda _: self.reader, masking, self.seals[1], secret_id=secret)
         self.source = source_of(self.client, limits=Limits(RECORDS, 10**6))
         report = WorkerReport(Metrics(CollectorRegistry(), "worker"), Health())
         outputs = Outputs(names, self.seals[0], masking.mechanism)
@@ -85,7 +85,6 @@ class Parts:
                 running=lambda *_: True,
                 report=report,
                 check=lambda: None,
-                had_outage=lambda: False,
             )
         )
         self.session.open()

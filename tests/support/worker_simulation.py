@@ -376,8 +376,7 @@ class Simulation:
             assert statistics.version or not self.consumers[-1].callbacks, "in the group without statistics"
             statistics.version = int(not self.faulty or self.random.random() > 0.02)
 
-        statistics.poll, statistics.open, statistics.close = poll, lambda: None, lambda: None
+        statistics.poll, statistics.close = poll, lambda: None
         report = WorkerReport(self.metrics, Health())
         parts = {"connect": self.connect, "statistics": statistics, "running": self.running, "report": report}
-        outage = lambda: self.faulty and self.random.random() < 0.005  # noqa: E731
-        return Worker(**parts, check=lambda: self.checked.add(len(self.consumers)), had_outage=outage)
+        return Worker(**parts, check=lambda: self.checked.add(len(self.consumers)))

@@ -12,6 +12,5 @@ from stream_masker.core.statistics.statistics import compute_statistics as compu
 from stream_masker.core.statistics.statistics import distance_correlation as distance_correlation
 from stream_masker.core.statistics.statistics import distance_covariance as distance_covariance
 from stream_masker.core.statistics.statistics import distance_variance as distance_variance
-from stream_masker.core.statistics.statistics import nearest_psd as nearest_psd
 from stream_masker.core.statistics.statistics import semantic_mean as semantic_mean
 from stream_masker.core.statistics.statistics import semantic_variance as semantic_variance

@@ -46,7 +46,7 @@ MAX_KEY: Final = 2 ** (63 - SLOT_BITS) - 1
 """The greatest number that a key may have together with its table, batch and group."""
 
 CELLS_AT_ONCE: Final = 1 << 18
-"""The number of cells, rows times tables, that are counted at once (2 MB, which a processor's cache holds)."""
+"""The cells of a batch, rows times tables, that are counted at once (2 MB, which a processor's cache holds)."""
 
 MAX_PATTERN_ATTRIBUTES: Final = 12
 """The greatest number of attributes of which it is counted which records lack which."""
@@ -54,8 +54,7 @@ MAX_PATTERN_ATTRIBUTES: Final = 12
 
 def key_slots(keys: Keys) -> Int64Array:
     """Return (n,) int64: the slots of n noise keys, which nobody can test against a guess without the secret."""
-    words = keys.secret.words(b"masker-slot", keys.digests)
-    return (words[:, 0] % np.uint64(KEY_SLOTS)).astype(np.int64)
+    return (keys.secret.words(b"masker-slot", keys.digests)[:, 0] % np.uint64(KEY_SLOTS)).astype(np.int64)
 
 
 @dataclass(frozen=True, slots=True)

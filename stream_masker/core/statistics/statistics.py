@@ -333,6 +333,10 @@ def compute_statistics(
     )
 
 
+def _are_equal(first: SparseCounts, second: SparseCounts) -> bool:
+    return np.array_equal(first.keys, second.keys) and np.array_equal(first.counts, second.counts)
+
+
 def _matrices(counts: Counts, columns: Sequence[Marginal]) -> tuple[Float64Array, Float64Array]:
     """Return Σ (2017: equation 22) before projection, and the correlations: (p, p) each."""
     variances = np.array([column.distance_variance for column in columns])
@@ -340,7 +344,7 @@ def _matrices(counts: Counts, columns: Sequence[Marginal]) -> tuple[Float64Array
     for (i, j), pair in counts.pairs.items():
         if pair.keys.size:
             sides = zip(marginals(pair, len(columns[j].d.taxonomy)), (columns[i], columns[j]), strict=True)
-            both = [m if m.counts.rows == own.rows else Marginal(own, m.table) for own, m in sides]
+            both = [m if _are_equal(m.counts, own) else Marginal(own, m.table) for own, m in sides]
             covariance[i, j], correlation[i, j] = covariance_and_correlation(pair, *both)
             covariance[j, i], correlation[j, i] = covariance[i, j], correlation[i, j]
     return covariance, correlation

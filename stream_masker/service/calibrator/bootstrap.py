@@ -6,7 +6,6 @@ Its main part is the single writer of the statistics topic.
 from __future__ import annotations
 
 import logging
-import math
 import secrets
 import threading
 import time
@@ -60,6 +59,9 @@ log = logging.getLogger(__name__)
 
 TRANSACTION_MS: Final = 30_000
 """The transaction timeout: how long readers wait for a publisher that died during a transaction."""
+
+PATIENCE_SECONDS = 60.0
+"""The time without an answer after which a restore begins again with a new client."""
 
 SAMPLE_SECONDS = 2.0
 """The time after which a read of a sample ends although more records wait."""
@@ -201,7 +203,7 @@ def publish_snapshot(configuration: Configuration, snapshot: StatisticsMessage, 
 def read_history(consumer: Consumer, components: CalibratorComponents, stopped: Callable[[], bool]) -> History:
     """Read the history from the statistics topic. Raises like ``read_to_end``."""
     topic = components.configuration.topics.statistics
-    return history_of(components, read_to_end(consumer, topic, stopped=stopped, patience=math.inf))
+    return history_of(components, read_to_end(consumer, topic, stopped=stopped, patience=PATIENCE_SECONDS))
 
 
 def history_of(components: CalibratorComponents, messages: Iterable[Message]) -> History:
@@ -249,7 +251,7 @@ class Sample:
         plan, mechanism, form = build_plan(configuration), build_mechanism(configuration), wire_format(configuration)
         self._masker = RecordMasker(plan, mechanism, secrets.token_bytes(32), record_format=form)
         self._consumer: Consumer | None = None
-        self._outage = threading.Event()
+        self._is_lost = threading.Event()
         self._parts: list[Counts] = []
         self.records = 0
         """The number of records counted so far."""
@@ -257,10 +259,10 @@ class Sample:
     def read(self) -> Counts | None:
         """Read until no more records wait, or for about ``SAMPLE_SECONDS``; return the counts if they are complete.
 
-        Raises KafkaException; ServiceError if the records' format is not available, or all brokers were down.
+        Raises KafkaException; ServiceError if the records' format is not available, or the client has lost the brokers.
         """
-        if self._outage.is_set():
-            raise ServiceError("all brokers were down while the input was sampled")
+        if self._is_lost.is_set():
+            raise ServiceError("the client has lost the brokers while the input was sampled")
         section, until = self._configuration.calibration, time.monotonic() + SAMPLE_SECONDS
         self._consumer = self._consumer or self._connect()
         while self.records < section.window_records and time.monotonic() < until:
@@ -277,7 +279,7 @@ class Sample:
 
     def _connect(self) -> Consumer:
         """Connect, and assign all partitions of the input from their beginning."""
-        topic, consumer = self._configuration.topics.input, connect_reader(self._configuration, self._outage.set)
+        topic, consumer = self._configuration.topics.input, connect_reader(self._configuration, self._is_lost.set)
         [count] = require_topics(self._configuration, [topic]).values()
         consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in range(count)])
         return consumer

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 import time
 from collections.abc import Callable, Mapping
 from contextlib import closing
@@ -18,7 +17,13 @@ from stream_masker.pipeline.messages import REFUSAL_CAUSES, SealError, Taxonomie
 from stream_masker.pipeline.risk import VersionRisk
 from stream_masker.pipeline.versions import DataKind, History, Publish, VersionPlanner
 from stream_masker.pipeline.window import Window, WindowLog
-from stream_masker.service.calibrator.bootstrap import CalibratorComponents, Sample, read_history, resume_from
+from stream_masker.service.calibrator.bootstrap import (
+    PATIENCE_SECONDS,
+    CalibratorComponents,
+    Sample,
+    read_history,
+    resume_from,
+)
 from stream_masker.service.kafka.reader import connect_reader, read_to_end
 from stream_masker.service.observability.logs import describe
 from stream_masker.service.observability.metrics import Health, Metrics
@@ -74,7 +79,7 @@ class Calibration:
                 log.warning("the baseline, version %d, is unusable: the next version is the baseline", baseline.version)
             window = WindowLog(components.settings, since=since, first=history.latest is None)
             calibration = cls(components, metrics, planner, window)
-            for message in read_to_end(consumer, topic, start=start, stopped=stopped, patience=math.inf):
+            for message in read_to_end(consumer, topic, start=start, stopped=stopped, patience=PATIENCE_SECONDS):
                 calibration.merge(message.offset(), message.timestamp()[1], message.key(), message.value() or b"")
         calibration._report_recovered()
         return calibration

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
+import orjson
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
@@ -68,6 +69,9 @@ WORKER_TRANSACTION_MS = 20_000
 BATCH_BYTES = 16_777_216
 """The greatest size of the keys, values and headers of a batch, beyond its last read, and of a group. It is also the
 default size of a broker's response, which stands in memory once more while it is read."""
+
+WATCH_MS = 10_000
+"""The time between two looks whether a consumer knows a broker."""
 
 ANSWER_SECONDS = 2.0
 """Seconds in which a broker has to answer a request for metadata."""
@@ -149,20 +153,20 @@ def check_properties(configuration: Configuration) -> None:
     connect_consumer({**confluent_properties(configuration), **silent}).close()
 
 
-def connect_consumer(properties: ClientProperties, on_outage: Callable[[], object] = lambda: None) -> Consumer:
+def connect_consumer(properties: ClientProperties, on_lost: Callable[[], object] = lambda: None) -> Consumer:
     """Make a consumer of committed records, whose queue is bounded.
 
-    ``on_outage`` is called while the consumer is read if all brokers are down. A consumer that lives long is then
-    replaced: librdkafka forgets brokers that are not in the answer of one that stops or starts, and may be left with
-    none, for good. Raises ConfigurationError for properties that librdkafka refuses.
+    ``on_lost`` is called, while the consumer is read, if it knows no broker any more, and must be replaced: librdkafka
+    forgets brokers that are not in the answer of one that stops or starts, and may be left with none, for good. Raises
+    ConfigurationError for properties that librdkafka refuses.
     """
+    watch = {"statistics.interval.ms": WATCH_MS, "stats_cb": lambda text: knows_no_broker(text) and on_lost()}
+    return _client(Consumer, {**CONSUMER_DEFAULTS, **properties, **COMMITTED_READS, **watch})
 
-    def on_error(error: KafkaError) -> None:
-        log.warning("%s", explained(error))
-        if error.code() == KafkaError._ALL_BROKERS_DOWN:
-            on_outage()
 
-    return _client(Consumer, {**CONSUMER_DEFAULTS, "error_cb": on_error, **properties, **COMMITTED_READS})
+def knows_no_broker(statistics: str) -> bool:
+    """Return whether a client's statistics, in librdkafka's JSON, name no broker that it was given or has learned."""
+    return not any(one["source"] in {"configured", "learned"} for one in orjson.loads(statistics)["brokers"].values())
 
 
 def connect_producer(properties: ClientProperties) -> Producer:

@@ -39,13 +39,13 @@ class StoppedError(ServiceError):
     """Reading was stopped early because its result is no longer needed."""
 
 
-def connect_reader(configuration: Configuration, on_outage: Callable[[], object] = lambda: None) -> Consumer:
+def connect_reader(configuration: Configuration, on_lost: Callable[[], object] = lambda: None) -> Consumer:
     """Return a consumer of committed records that joins no group, is assigned explicitly, and commits nothing.
 
-    ``on_outage``: see ``connect_consumer``. Raises ConfigurationError for properties that librdkafka rejects.
+    ``on_lost``: see ``connect_consumer``. Raises ConfigurationError for properties that librdkafka rejects.
     """
     own = {"group.id": READER_GROUP, "auto.offset.reset": "earliest", "fetch.wait.max.ms": FETCH_WAIT_MS}
-    return connect_consumer({**confluent_properties(configuration), **own}, on_outage)
+    return connect_consumer({**confluent_properties(configuration), **own}, on_lost)
 
 
 def read_to_end(

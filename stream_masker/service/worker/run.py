@@ -72,7 +72,7 @@ def run_worker(
     topics, limits, groups = configuration.topics, configuration.worker, configuration.groups
     masking, report = Masking(configuration, format_of=wire_format), WorkerReport(Metrics(registry, "worker"), health)
     properties = output_properties(configuration, transactional_id(configuration))
-    mechanism, outage = masking.mechanism, threading.Event()
+    mechanism = masking.mechanism
     outputs = Outputs(topics, topic_seal(configuration, topics.calibration), mechanism)
 
     def running(seconds: float = 0.0) -> bool:
@@ -92,25 +92,24 @@ def run_worker(
         health.reason("brokers", None)
 
     def connect(revoke: Callable[[set[int]], None]) -> Clients:
-        outage.clear()
+        lost = threading.Event()
         source = Source(
-            connect_consumer(input_properties(configuration), outage.set),
+            connect_consumer(input_properties(configuration), lost.set),
             topics.input,
             Limits(limits.batch_records, BATCH_BYTES, limits.batch_delay or 0.0),
             running=running,
             revoke=revoke,
+            is_lost=lost.is_set,
         )
         transactions = Transactions(partial(connect_producer, properties), outputs, running=running)
         windows = MicroWindows(Limits(groups.records, BATCH_BYTES, groups.delay), lambda: mechanism.group_minimum)
         return source, transactions, windows if mechanism.needs_group else None
 
     statistics = ActiveStatistics(
-        lambda: connect_reader(configuration, outage.set),
+        partial(connect_reader, configuration),
         masking,
         topic_seal(configuration, topics.statistics),
         secret_id=secret_id(read_secret(configuration)),
         on_refused=report.refused_message,
     )
-    Worker(
-        connect=connect, statistics=statistics, running=running, report=report, check=check, had_outage=outage.is_set
-    ).run()
+    Worker(connect=connect, statistics=statistics, running=running, report=report, check=check).run()

@@ -107,7 +107,8 @@ class Source:
     """The partitions of one consumer. Rebalances happen only within ``read``, ``poll`` and ``close``.
 
     ``running`` records a heartbeat and returns False when the process stops. ``revoke`` is called with partitions
-    before they are revoked or lost. ``has_joined``: whether the consumer is in the group.
+    before they are revoked or lost. ``is_lost`` returns whether the client has lost all brokers (``connect_consumer``).
+    ``has_joined``: whether the consumer is in the group.
     """
 
     def __init__(
@@ -118,10 +119,11 @@ class Source:
         *,
         running: Callable[[], bool],
         revoke: Callable[[set[int]], None],
+        is_lost: Callable[[], bool] = lambda: False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._client, self.topic, self._limits = client, topic, limits
-        self._running, self._clock, self._revoke = running, clock, revoke
+        self._running, self._clock, self._revoke, self._is_lost = running, clock, revoke, is_lost
         self.has_joined = self._leaving = False
         self._member: str | None = None
         self._failure: str | None = None
@@ -163,8 +165,8 @@ class Source:
             count, size = count + added, size + grown
             if len(messages) < wanted and self._clock() >= until and not waits:
                 break
-        if self._failure is not None:
-            raise SessionLostError(self._failure)
+        if self._failure is not None or self._is_lost():
+            raise SessionLostError(self._failure or "the input's client has lost the brokers")
         batch, self._batch = self._batch, {}
         return batch
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import threading
 import time
 from collections.abc import Callable
 
@@ -68,30 +69,34 @@ class ActiveStatistics:
 
     def __init__(
         self,
-        connect: Callable[[], Consumer],
+        connect: Callable[[Callable[[], object]], Consumer],
         masking: Masking,
         seal: TopicSeal,
         *,
         secret_id: str,
         on_refused: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """``connect``: makes a consumer for the topic of ``seal``."""
+        """Read the topic of ``seal``. ``connect``: makes a consumer from what it calls if it has lost the brokers."""
         self._connect, self.masking, self._secret_id, self._on_refused = connect, masking, secret_id, on_refused
-        self._client: Consumer
+        self._is_lost = threading.Event()
         self.version = self._newest = self._published = self.refusals = 0
         self.refused: str | None = None
         self._unauthentic: str | None = None
-        self._told = False
-        self._is_read = False
+        self._told = self._is_read = False
         self._topic, self._versions = seal.topic, Versions(seal, self._refuse, most=KEPT_VERSIONS)
+        self._open()
 
-    def open(self) -> None:
+    def _open(self) -> None:
         """Read the topic from its beginning with a new consumer. The version in force stays so meanwhile."""
-        self._client, self._is_read = self._connect(), False
+        self._is_lost.clear()
+        self._client = self._connect(self._is_lost.set)
         self._client.assign([TopicPartition(self._topic, SINGLE_PARTITION, OFFSET_BEGINNING)])
 
     def poll(self) -> None:
         """Activate a new version if one has come. Never waits, and reads few messages: a topic may be full of them."""
+        if self._is_lost.is_set():
+            self.close()
+            self._open()
         for message in self._client.consume(READ_MESSAGES, 0):
             error = message.error()
             if error is None:

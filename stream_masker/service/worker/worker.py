@@ -159,8 +159,7 @@ class Worker:
     they are revoked or lost. ``running`` waits for a time in seconds, if one is given, or until the process stops; it
     records a heartbeat, and returns False when the process stops. ``check`` raises ServiceError if records would be
     masked again, and SessionLostError if no broker answers. It is called before the first session, and before the
-    worker joins a group that may have been empty for long. ``had_outage`` returns whether all brokers have been down
-    since ``connect`` was called last: the clients of the session may not go on after that.
+    worker joins a group that may have been empty for long.
     """
 
     connect: Callable[[Callable[[set[int]], None]], Clients]
@@ -168,7 +167,6 @@ class Worker:
     running: Callable[..., bool]
     report: WorkerReport
     check: Callable[[], object]
-    had_outage: Callable[[], bool]
 
     def run(self) -> None:
         """Work until the process stops; then leave the group with no open transaction.
@@ -176,15 +174,16 @@ class Worker:
         Raises ServiceError if Kafka refuses the worker.
         """
         is_checked = False
-        while self.running():
-            try:
-                if not is_checked:
-                    self.check()
-                    is_checked = True
-                self._run_session()
-            except SessionLostError as lost:
-                log.warning("a new session begins: %s", lost)
-                self._pause(self.report.failed() if is_checked else UNREADY_FAILURES)
+        with closing(self.statistics):
+            while self.running():
+                try:
+                    if not is_checked:
+                        self.check()
+                        is_checked = True
+                    self._run_session()
+                except SessionLostError as lost:
+                    log.warning("a new session begins: %s", lost)
+                    self._pause(self.report.failed() if is_checked else UNREADY_FAILURES)
         log.info("left the group")
 
     def _run_session(self) -> None:
@@ -216,7 +215,6 @@ class _Session:
 
     def __init__(self, worker: Worker) -> None:
         self._worker, self._running, self._report = worker, worker.running, worker.report
-        worker.statistics.open()
         self._source, self._transactions, self._windows = worker.connect(self._revoke)
         self._results: dict[int, Result] = {}
         self._is_stale = False
@@ -235,7 +233,6 @@ class _Session:
             self._report.health.reason("stop", "stopping")
         self._settle()
         wait([in_background(self._source.close, name="closing")], CLOSE_SECONDS)
-        self._worker.statistics.close()
 
     def turn(self) -> None:
         """Read and mask a batch, and begin to write it as soon as the one before is committed.
@@ -243,8 +240,6 @@ class _Session:
         Raises AbortedError if that was aborted, and SessionLostError if the clients must be replaced.
         """
         statistics, source = self._worker.statistics, self._source
-        if self._worker.had_outage():
-            raise SessionLostError("all brokers were down")
         statistics.poll()
         self._report.statistics(statistics)
         self._report.partitions(source)

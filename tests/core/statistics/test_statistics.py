@@ -1,5 +1,7 @@
 """Statistics from values and from counts: examples that can be computed by hand, versions, and errors."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -16,10 +18,10 @@ from stream_masker.core.statistics import (
     distance_correlation,
     distance_covariance,
     distance_variance,
-    nearest_psd,
     semantic_mean,
     semantic_variance,
 )
+from stream_masker.core.statistics.statistics import nearest_psd
 from stream_masker.errors import ParameterError, StatisticsError, UnknownConceptError
 
 FLAT = Ontology.from_edges([(c, "root") for c in "wxyz"]).taxonomy()
@@ -106,6 +108,19 @@ def test_rows_without_a_value_count_only_for_the_other_attribute():
     assert s.covariance[1, 1] == pytest.approx(distance_variance([*B, "a11"], d))
     assert s.covariance[0, 1] == pytest.approx(distance_covariance(A, d, B, d))
     assert s.correlation[0, 1] == pytest.approx(distance_correlation(A, d, B, d))
+
+
+def test_a_pair_is_centred_by_its_own_rows_also_if_they_are_as_many_as_those_of_the_attributes():
+    """Counts of expected masks have pairs that are drawn apart."""
+    own, others = (
+        count_batch(Batch(4, (column(FLAT, *a), column(FLAT, *b))), [len(FLAT)] * 2)
+        for a, b in (("wwxy", "wxxy"), ("wxyz", "wxyz"))
+    )
+    mixed, expected = (
+        compute_statistics(counts, "ab", [WuPalmer(FLAT)] * 2, version=1)
+        for counts in (replace(others, pairs=own.pairs), own)
+    )
+    assert mixed.covariance[0, 1] == pytest.approx(expected.covariance[0, 1])
 
 
 def test_observed_concepts_stay_observed():

@@ -5,13 +5,14 @@ from __future__ import annotations
 from itertools import chain, repeat
 from unittest.mock import Mock
 
+import orjson
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 from consumer import FakeMessage
 from polling import wait
 
 from stream_masker.errors import ServiceError
-from stream_masker.service.kafka.clients import connect_consumer
+from stream_masker.service.kafka import clients
 from stream_masker.service.kafka.reader import READ_POLL_SECONDS, StoppedError, read_to_end
 
 
@@ -68,8 +69,21 @@ def test_read_error_is_raised() -> None:
         read(consumer_of([event(KafkaError._ALL_BROKERS_DOWN)]))
 
 
-def test_a_consumer_tells_that_all_brokers_are_down() -> None:
-    told = Mock()
-    consumer = connect_consumer({"bootstrap.servers": "127.0.0.1:1", "group.id": "g"}, told)
-    wait(lambda: bool(consumer.consume(1, 0.1)) or told.called, "report")
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_consumer_tells_that_it_has_lost_the_brokers(lost: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One whose brokers do not answer has not lost them. The group's coordinator is another entry for one of them."""
+    looks, told, knows_no_broker = [], Mock(), clients.knows_no_broker
+
+    def look(statistics: str) -> bool:
+        seen = orjson.loads(statistics)
+        if lost:
+            seen["brokers"] = {"GroupCoordinator": {"source": "logical"}}
+        looks.append(seen)
+        return knows_no_broker(orjson.dumps(seen).decode())
+
+    monkeypatch.setattr(clients, "knows_no_broker", look)
+    monkeypatch.setattr(clients, "WATCH_MS", 100)
+    consumer = clients.connect_consumer({"bootstrap.servers": "127.0.0.1:1", "group.id": "g"}, told)
+    wait(lambda: bool(consumer.consume(1, 0.1)) or bool(looks), "look")
     consumer.close()
+    assert told.called is lost

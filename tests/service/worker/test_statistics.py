@@ -53,9 +53,11 @@ def client() -> Mock:
 
 @pytest.fixture
 def active(client: Mock, components: CalibratorComponents) -> ActiveStatistics:
-    made = ActiveStatistics(lambda: client, Masking(components.configuration), SEAL, secret_id=OWN)
-    made.open()
-    return made
+    def connect(on_lost: Callable[[], None]) -> Mock:
+        client.lose = on_lost
+        return client
+
+    return ActiveStatistics(connect, Masking(components.configuration), SEAL, secret_id=OWN)
 
 
 def masked_by(active: ActiveStatistics) -> int:
@@ -160,18 +162,16 @@ def test_no_version_is_used_before_the_end_of_the_topic_is_reached(
     assert masked_by(active) == 3
 
 
-def test_a_new_consumer_reads_the_topic_again_and_the_version_stays_in_force(
+def test_a_consumer_that_has_lost_the_brokers_is_replaced_and_the_version_stays_in_force(
     client: Mock, active: ActiveStatistics, versions: list[FakeMessage]
 ) -> None:
     client.batches = [[*versions, END]]
     active.poll()
-    active.close()
-    active.open()
-    assert masked_by(active) == 3
+    client.lose()
     client.batches = [[*versions, END]]
     active.poll()
     assert (masked_by(active), active.refusals) == (3, 0)
-    assert client.assign.call_count == 2
+    assert (client.assign.call_count, client.close.call_count) == (2, 1)
 
 
 def test_a_turn_is_bounded(client: Mock, active: ActiveStatistics, versions: list[FakeMessage]) -> None:

@@ -7,14 +7,7 @@ from dataclasses import replace
 
 import pytest
 from calibration_bench import block, counts
-from exercised_metrics import (
-    ATTRIBUTES,
-    CONCEPTS,
-    LABEL,
-    RecordingMetrics,
-    calibrator_metrics,
-    worker_metrics,
-)
+from exercised_metrics import ATTRIBUTES, CONCEPTS, LABEL, RecordingMetrics, calibrator_metrics, worker_metrics
 from prometheus_client import CollectorRegistry, generate_latest
 from results import Masked, Outcome, Refused, result_of
 

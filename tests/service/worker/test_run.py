@@ -10,14 +10,7 @@ from support.small_configuration import small_configuration
 
 from stream_masker.errors import ConfigurationError
 from stream_masker.service.configuration import Configuration, parse_configuration
-from stream_masker.service.kafka.clients import (
-    connect_consumer,
-    connect_producer,
-    consumer_group_id,
-    input_properties,
-    output_properties,
-    transactional_id,
-)
+from stream_masker.service.kafka import clients
 
 
 def with_properties(**properties: object) -> Configuration:
@@ -28,7 +21,7 @@ def with_properties(**properties: object) -> Configuration:
 def test_only_properties_that_exactly_once_does_not_depend_on_can_be_configured() -> None:
     refused = {"enable_idempotence": False, "partition_assignment_strategy": "range"}
     given = with_properties(**refused, compression_type="zstd", linger_ms=50)
-    consumer, producer = input_properties(given), output_properties(given, "group.one")
+    consumer, producer = clients.input_properties(given), clients.output_properties(given, "group.one")
     assert consumer["auto.offset.reset"] == "error"
     assert consumer["partition.assignment.strategy"] == "cooperative-sticky"
     assert (producer["enable.idempotence"], producer["transactional.id"]) == (True, "group.one")
@@ -39,18 +32,18 @@ def test_only_properties_that_exactly_once_does_not_depend_on_can_be_configured(
 
 def test_workers_of_one_input_share_a_group_and_have_their_own_transactional_ids() -> None:
     unnamed, named = with_properties(), parse_configuration(small_configuration("a", worker={"instance": "pod-3"}))
-    assert consumer_group_id(unnamed) == "stream-masker.discharges"
-    assert consumer_group_id(with_properties(group_id="mine")) == "mine"
-    assert transactional_id(named) == "stream-masker.discharges.pod-3"
-    assert transactional_id(unnamed).startswith("stream-masker.discharges.")
+    assert clients.consumer_group_id(unnamed) == "stream-masker.discharges"
+    assert clients.consumer_group_id(with_properties(group_id="mine")) == "mine"
+    assert clients.transactional_id(named) == "stream-masker.discharges.pod-3"
+    assert clients.transactional_id(unnamed).startswith("stream-masker.discharges.")
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_librdkafka_accepts_the_properties(protocol: str) -> None:
     given = with_properties(group_protocol=protocol)
-    assert ("partition.assignment.strategy" in input_properties(given)) is (protocol == "classic")
-    connect_consumer(input_properties(given)).close()
-    connect_producer(output_properties(given, "group.one"))
+    assert ("partition.assignment.strategy" in clients.input_properties(given)) is (protocol == "classic")
+    clients.connect_consumer(clients.input_properties(given)).close()
+    clients.connect_producer(clients.output_properties(given, "group.one"))
 
 
 def test_a_worker_imports_no_unused_libraries() -> None:
@@ -65,4 +58,4 @@ def test_a_worker_imports_no_unused_libraries() -> None:
 def test_properties_that_librdkafka_refuses_are_configuration_errors(refused: dict[str, object]) -> None:
     """``config check`` names those that it does not know."""
     with pytest.raises(ConfigurationError, match=r"kafka\.properties cannot be used: "):
-        connect_producer(output_properties(with_properties(**refused), "id"))
+        clients.connect_producer(clients.output_properties(with_properties(**refused), "id"))

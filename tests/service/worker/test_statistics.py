@@ -47,17 +47,14 @@ def published(*messages: StatisticsMessage) -> list[tuple[int, bytes]]:
 def client() -> Mock:
     """A consumer that returns the batches of messages in ``batches``, and then nothing."""
     made = Mock(batches=[])
+    made.connect.return_value = made
     made.consume = lambda number, timeout: made.batches.pop(0) if timeout == 0 and made.batches else []
     return made
 
 
 @pytest.fixture
 def active(client: Mock, components: CalibratorComponents) -> ActiveStatistics:
-    def connect(on_lost: Callable[[], None]) -> Mock:
-        client.lose = on_lost
-        return client
-
-    return ActiveStatistics(connect, Masking(components.configuration), SEAL, secret_id=OWN)
+    return ActiveStatistics(client.connect, Masking(components.configuration), SEAL, secret_id=OWN)
 
 
 def masked_by(active: ActiveStatistics) -> int:
@@ -145,7 +142,7 @@ def versions(message: NewMessage) -> list[FakeMessage]:
     return found
 
 
-def test_no_version_is_used_before_the_end_of_the_topic_is_reached(
+def test_versions_count_from_the_end_of_the_topic_on_and_again_with_the_client_after_a_lost_one(
     client: Mock, active: ActiveStatistics, versions: list[FakeMessage]
 ) -> None:
     [[[partition]], _] = client.assign.call_args
@@ -157,21 +154,11 @@ def test_no_version_is_used_before_the_end_of_the_topic_is_reached(
     client.batches = [[END]]
     active.poll()
     assert (masked_by(active), active.problem) == (2, None)
-    client.batches = [[versions[3]]]
-    active.poll()
-    assert masked_by(active) == 3
-
-
-def test_a_consumer_that_has_lost_the_brokers_is_replaced_and_the_version_stays_in_force(
-    client: Mock, active: ActiveStatistics, versions: list[FakeMessage]
-) -> None:
+    [[tell_loss], _] = client.connect.call_args
+    tell_loss()
     client.batches = [[*versions, END]]
     active.poll()
-    client.lose()
-    client.batches = [[*versions, END]]
-    active.poll()
-    assert (masked_by(active), active.refusals) == (3, 0)
-    assert (client.assign.call_count, client.close.call_count) == (2, 1)
+    assert (masked_by(active), client.assign.call_count, client.close.call_count) == (3, 2, 1)
 
 
 def test_a_turn_is_bounded(client: Mock, active: ActiveStatistics, versions: list[FakeMessage]) -> None:

@@ -119,7 +119,7 @@ class RecordMasker:
         records = replace(given, offsets=range(size))
         keys, known = masked_keys(self._plan.key, records.keys, self._pseudonyms), dict[int, Rejected]()
         at_once = max(size, 1) if self._mechanism.needs_group else DOCUMENTS
-        several = (_part(records, start, start + at_once) for start in range(0, max(size, 1), at_once))
+        several = (Inputs(**cut_columns(records, start, start + at_once)) for start in range(0, max(size, 1), at_once))
         parts = [one for some in several for one in self._mask_part(some, places, known, hold=hold)]
         values = list(chain.from_iterable(part.values for part in parts))
         rejected = dict(chain.from_iterable(part.rejected.items() for part in parts))
@@ -223,7 +223,7 @@ class RecordMasker:
         except Exception as error:  # noqa: BLE001
             if size > 1 and not self._mechanism.needs_group:
                 middle = size // 2
-                halves = _part(records, 0, middle), _part(records, middle, size)
+                halves = [Inputs(**cut_columns(records, *half)) for half in ((0, middle), (middle, size))]
                 return [one for half in halves for one in self._mask_part(half, places, known, hold=hold)]
             first, last = places.offsets[[offsets[0], offsets[-1]]].tolist()
             place = f"group at offsets {first} to {last}" if size > 1 else f"record at offset {first}"
@@ -264,9 +264,9 @@ def joined_columns(parts: Sequence[Inputs]) -> dict[str, Any]:
     return {name: list(chain.from_iterable(getattr(part, name) for part in parts)) for name in COLUMNS}
 
 
-def _part(records: Inputs, start: int, end: int) -> Inputs:
-    """Return the records ``start`` to ``end`` (exclusive)."""
-    return Inputs(**{name: getattr(records, name)[start:end] for name in COLUMNS})
+def cut_columns(records: Inputs, start: int, end: int) -> dict[str, Any]:
+    """Return the columns of the records ``start`` to ``end`` (exclusive)."""
+    return {name: getattr(records, name)[start:end] for name in COLUMNS}
 
 
 def stamp(version: int, mechanism: str, configuration: str) -> list[Header]:

@@ -152,10 +152,8 @@ class ActiveStatistics:
             raise StatisticsError(f"it is for the masking secret with the id {given}, and this process has {own}")
 
     def _tell(self, message: StatisticsMessage) -> None:
-        """Log a version that comes into force, and how often codes are guessed, or that this is not known: with the
-        first version in force, and again with the first one that tells it, if that is a later one.
-
-        One that was published without the counts of its window does not tell it.
+        """Log a version that comes into force. The first one also logs how often codes are guessed; if it was published
+        without the counts of its window, which tell it, so does the first one that has them.
         """
         other = message.configuration != self.masking.plan.configuration
         remark = f", computed under another configuration ({message.configuration})" if other else ""

@@ -33,8 +33,9 @@ from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
 from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.errors import ServiceError
+from stream_masker.pipeline.masker import cut_columns
 from stream_masker.pipeline.messages import TopicSeal, block_key, encode_block, encode_rejection
-from stream_masker.pipeline.records import COLUMNS, Reason, Rejected, Result, Tally
+from stream_masker.pipeline.records import Reason, Rejected, Result, Tally
 from stream_masker.service.configuration.service import TopicsSection
 from stream_masker.service.kafka.clients import SENT_ONCE_SECONDS, fatal_error
 from stream_masker.service.kafka.errors import ALLOW, explained, is_refusal
@@ -251,7 +252,7 @@ def _parts(results: Mapping[int, Result], failure: _StepError) -> list[dict[int,
 
 def _slice(result: Result, start: int, end: int) -> Result:
     """Return the records ``start`` to ``end`` (exclusive) of a result; its last part has the blocks and counts."""
-    changes: dict[str, Any] = {name: getattr(result, name)[start:end] for name in COLUMNS}
+    changes = cut_columns(result, start, end)
     changes["rejected"] = {o: result.rejected[o] for o in changes["offsets"] if o in result.rejected}
     if end < len(result.offsets):
         changes |= {"blocks": (), "tally": Tally()}

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 
 import numpy as np
@@ -57,13 +58,11 @@ class CompilationNotice(event.Listener):  # type: ignore[misc]
     """Says once that kernels are compiled, which nobody sees otherwise."""
 
     def __init__(self) -> None:
-        self._is_said = False
+        self._warn_once = lru_cache(log.warning)
 
     def on_start(self, event: Any) -> None:
         """Write the log line. numba calls this for each kernel that is not found on disk."""
-        if not self._is_said:
-            log.warning("compiling numerical code for the first use, about 15 seconds")
-        self._is_said = True
+        self._warn_once("compiling numerical code for the first use, about 15 seconds")
 
     def on_end(self, event: Any) -> None:
         """Do nothing; numba calls this when the kernel is compiled."""

@@ -36,14 +36,27 @@ MAX_KNOWN: Final = 1 << 15
 """The number of digests from which a secret forgets those that it remembers."""
 
 
+class _Digests(dict[bytes, bytes]):
+    """The digests of recent keys: noise, slot and pseudonym of a record need the same one. ``start``: of the hash."""
+
+    def __init__(self, start: hashlib.blake2b) -> None:
+        super().__init__()
+        self._start = start
+
+    def __missing__(self, key: bytes) -> bytes:
+        state = self._start.copy()
+        state.update(key)
+        digest = self[key] = state.digest()
+        return digest
+
+
 class Secret:
     """What is derived from one secret: digests of keys, and a cipher for each purpose."""
 
     def __init__(self, secret: bytes) -> None:
         """Raises ParameterError for a secret of less than 16 bytes."""
         self._secret = checked_seed(secret)
-        self._hash = self._keyed(b"masker-digest", 16)
-        self._known: dict[bytes, bytes] = {}
+        self._digests = _Digests(self._keyed(b"masker-digest", 16))
         self._ciphers: dict[bytes, Any] = {}
 
     def __reduce__(self) -> tuple[type[Secret], tuple[bytes]]:
@@ -51,21 +64,10 @@ class Secret:
         return Secret, (self._secret,)
 
     def digests(self, keys: Iterable[bytes]) -> UInt64Matrix:
-        """Return (n, 2) uint64: the digests of n keys, such as the bytes of a patient's id.
-
-        Recent digests are remembered, because noise, slot and pseudonym of a record need the same one.
-        """
-        known, digests = self._known, []
-        if len(known) > MAX_KNOWN:
-            known.clear()
-        for key in keys:
-            digest = known.get(key)
-            if digest is None:
-                state = self._hash.copy()
-                state.update(key)
-                digest = known[key] = state.digest()
-            digests.append(digest)
-        return np.frombuffer(b"".join(digests), "<u8").reshape(-1, 2)
+        """Return (n, 2) uint64: the digests of n keys, such as the bytes of a patient's id."""
+        if len(self._digests) > MAX_KNOWN:
+            self._digests.clear()
+        return np.frombuffer(b"".join(map(self._digests.__getitem__, keys)), "<u8").reshape(-1, 2)
 
     def words(self, purpose: bytes, blocks: UInt64Array) -> UInt64Array:
         """Return the encrypted blocks of a purpose, a name of at most 16 bytes. Words of different purposes are
@@ -81,7 +83,7 @@ class Secret:
         self._ciphers[purpose].update_into(plain.view(np.uint8).data, words.view(np.uint8).data)
         return words[: blocks.size].reshape(blocks.shape)
 
-    def _keyed(self, person: bytes, size: int) -> Any:
+    def _keyed(self, person: bytes, size: int) -> hashlib.blake2b:
         """Return the state of a BLAKE2b hash with ``size`` bytes, keyed by the secret."""
         return hashlib.blake2b(digest_size=size, key=self._secret, person=person)
 

@@ -99,10 +99,9 @@ class Replacer:
     """
 
     def __init__(self, table: DistanceTable, candidates: Candidates, *, calibrated: bool) -> None:
-        """``calibrated``: the rounding. ``weak``: whether candidates as far from the reference as the value are
-        admissible."""
+        """``calibrated``: the rounding."""
         self.table, self.candidates, self.calibrated = table, candidates, calibrated
-        self.weak = calibrated and candidates.observed
+        self.weak = calibrated and candidates.observed  # whether candidates as far from the reference are admissible
         self.classes = classes = candidates.by_class(table)
         some = np.flatnonzero(classes.used)
         self._some = some[np.argsort(classes.members[classes.starts[some]])]
@@ -154,8 +153,6 @@ class Replacer:
 
     def _make_orders(self, indices: Int32Array) -> None:
         """Put the candidates around some concepts in order; equally near ones by their first candidate."""
-        wanted = indices[~self._made[indices]]
-        if wanted.size:
-            wanted = np.unique(wanted)
+        if (wanted := np.unique(indices[~self._made[indices]])).size:
             fill_orders(self._rule.orders, self.classes.weights, self._some, wanted)
             self._made[wanted] = True

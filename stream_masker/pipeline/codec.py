@@ -34,10 +34,6 @@ from stream_masker.pipeline.structs import struct_reader
 from stream_masker.pipeline.transforms import Cache, Pseudonyms, key_text, least_number
 from stream_masker.pipeline.walk import Branch, Slots, Walk
 
-DOCUMENTS: Final = 500
-"""The number of records that are read, masked and written together. Of more, the documents leave the processor's cache;
-of fewer, each record has a larger share in what is done once a batch."""
-
 NO_CODE, SUPPRESSED, NOT_A_CODE, EMPTY, UNKNOWN_CODE, MISSING = range(-1, -7, -1)
 """The value of a code is ``2 * position``, and 1 more if only a prefix of it is known; or one of these numbers."""
 

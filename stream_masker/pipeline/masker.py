@@ -21,7 +21,7 @@ from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.random import Keys, PositionKeys, Secret
 from stream_masker.core.statistics.counts import Counts, count_batch, count_groups, joined, merge
 from stream_masker.errors import ParameterError, StatisticsError, StreamMaskerError
-from stream_masker.pipeline.codec import DOCUMENTS, Codec, RecordPart
+from stream_masker.pipeline.codec import Codec, RecordPart
 from stream_masker.pipeline.formats import FormatUnavailableError, RecordFormat
 from stream_masker.pipeline.plan import Plan
 from stream_masker.pipeline.records import (
@@ -39,15 +39,16 @@ from stream_masker.pipeline.records import (
 )
 from stream_masker.pipeline.transforms import Pseudonyms, masked_keys
 
+PART_BYTES: Final = 1 << 20
+"""The size of records that are read, masked and written together. Of more, the documents leave the processor's cache;
+of fewer, each record has a larger share in what is done once a part."""
+
 BLOCK_RECORDS: Final = 5_000
 """The maximum number of records in a block."""
 
 MAX_BLOCK_ROWS: Final = 20_000
 """The rows of a block, about: attributes and pairs of attributes times records. More are split, so that a block fits
 into a message of Kafka's default size, 1 MB, even if it is not compressed."""
-
-NOT_OF_RECORDS: Final = (StatisticsError, FormatUnavailableError)
-"""The errors whose cause lies outside of the records. No record is rejected for them."""
 
 _log = logging.getLogger(__name__)
 
@@ -118,8 +119,8 @@ class RecordMasker:
         places = _Places(topic, partitions, np.array(given.offsets, np.int64))
         records = replace(given, offsets=range(size))
         keys, known = masked_keys(self._plan.key, records.keys, self._pseudonyms), dict[int, Rejected]()
-        at_once = max(size, 1) if self._mechanism.needs_group else DOCUMENTS
-        several = (Inputs(**cut_columns(records, start, start + at_once)) for start in range(0, max(size, 1), at_once))
+        number = 1 if self._mechanism.needs_group else sum(map(len, filter(None, records.values))) // PART_BYTES + 1
+        several = (Inputs(**cut_columns(records, *ends)) for ends in _cuts(0, size, number))
         parts = [one for some in several for one in self._mask_part(some, places, known, hold=hold)]
         values = list(chain.from_iterable(part.values for part in parts))
         rejected = dict(chain.from_iterable(part.rejected.items() for part in parts))
@@ -214,7 +215,7 @@ class RecordMasker:
                 return [part]
             known |= unwritable
             return self._mask_part(records, places, known, hold=hold)
-        except NOT_OF_RECORDS:
+        except (StatisticsError, FormatUnavailableError):  # no record is to blame
             raise
         except GroupTooSmallError:
             if hold:
@@ -287,8 +288,12 @@ def _ranges(batch: Batch, numbers: Int64Array, partitions: Int64Array) -> Iterat
     before = rows.cumsum()[edges].tolist()
     for (start, end), (first, last) in zip(pairwise(edges.tolist()), pairwise(before), strict=True):
         size = end - start
-        blocks = max(-(-size // BLOCK_RECORDS), min(size, -(-(last - first) // MAX_BLOCK_ROWS)))
-        yield from pairwise(start + size * k // blocks for k in range(blocks + 1))
+        yield from _cuts(start, end, max(-(-size // BLOCK_RECORDS), min(size, -(-(last - first) // MAX_BLOCK_ROWS))))
+
+
+def _cuts(start: int, end: int, parts: int) -> Iterator[tuple[int, int]]:
+    """Return the bounds of consecutive parts of about equal sizes."""
+    return pairwise(start + (end - start) * k // parts for k in range(parts + 1))
 
 
 def _check_codes(before: Column, after: Column, size: int) -> None:

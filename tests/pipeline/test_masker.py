@@ -136,10 +136,11 @@ def test_large_runs_are_split_without_changing_their_sums(bench, monkeypatch):
     assert same_counts(merged.masked.pairs[0, 1], whole.masked.pairs[0, 1])
 
 
-@pytest.mark.parametrize("noise_key", [None, "patient"])
-def test_partitions_are_masked_together_as_each_alone(bench, noise_key):
+@pytest.mark.parametrize(("noise_key", "part_bytes"), [(None, 1 << 20), ("patient", 1 << 20), ("patient", 20)])
+def test_partitions_are_masked_together_as_each_alone(bench, monkeypatch, noise_key, part_bytes):
     """Only the distortions of all stand in the first block."""
     on_bench = bench(TWO, noise_key=noise_key)
+    monkeypatch.setattr(masker, "PART_BYTES", part_bytes)
     events = [b'{"a":"I10","b":["E11","E11.99"],"patient":7}', None, b"x", b'{"a":"E03","b":[],"patient":8}']
     given = {
         partition: inputs([InputRecord(start + k, value, timestamp=k) for k, value in enumerate(values)])

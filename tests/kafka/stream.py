@@ -131,14 +131,13 @@ class Checker:
         self._thread.join(30)
 
     @property
+    def is_alive(self) -> bool:
+        return self._thread.is_alive()
+
+    @property
     def settled(self) -> int:
         """The number of records with an outcome."""
         return len(self.masked) + len(self.rejected)
-
-    def check(self) -> None:
-        """Fail if there are violations so far."""
-        assert self._thread.is_alive(), "the checker has ended"
-        assert not self.violations, f"{len(self.violations)} violations: {self.violations[:5]}"
 
     def _run(self) -> None:
         topics = self.stream.topics
@@ -156,14 +155,14 @@ class Checker:
 
     def _on_masked(self, record: Record) -> None:
         number = int(record.headers["n"])
-        self._settle(number, record.topic, record.partition)
+        self._settle(number, record, record.partition)
         self.masked[number] = record
         self.violations.extend(f"record {number}: {wrong}" for wrong in masking_errors(record))
 
     def _on_rejected(self, record: Record) -> None:
         rejection = record.json
         number = rejection["partition"] + PARTITIONS * rejection["offset"]
-        self._settle(number, record.topic, rejection["partition"])
+        self._settle(number, record, rejection["partition"])
         self.rejected[number] = rejection["reason"]
 
     def _on_version(self, record: Record) -> None:
@@ -172,10 +171,12 @@ class Checker:
                 self.violations.append(f"statistics version {int(record.key)} comes after {self.versions[-1]}")
             self.versions.append(int(record.key))
 
-    def _settle(self, number: int, topic: str, partition: int) -> None:
+    def _settle(self, number: int, record: Record, partition: int) -> None:
         """Note the outcome of a record: the only one, in the order of its partition."""
+        topic = record.topic
         if number in self.masked or number in self.rejected:
-            self.violations.append(f"record {number} has two outcomes")
+            first = self.masked[number].offset if number in self.masked else "a rejection"
+            self.violations.append(f"record {number} has two outcomes: {first}, and offset {record.offset} of {topic}")
         if number % PARTITIONS != partition:
             self.violations.append(f"record {number} is in partition {partition}")
         if number <= self._last.get((topic, partition), -1):
@@ -213,9 +214,16 @@ class Stream:
         """End a process: ``kill`` or ``stop``."""
         assert getattr(self.running.pop(name), how)() in {0, None}
 
+    @property
+    def tails(self) -> str:
+        """The ends of the logs of all processes."""
+        return "\n".join(f"--- {name}\n{process.log[-5000:]}" for name, process in self.running.items())
+
     def check(self) -> None:
         """Fail on a violation, or if a process has ended by itself."""
-        self.checker.check()
+        violations = self.checker.violations
+        assert self.checker.is_alive, "the checker has ended"
+        assert not violations, f"{len(violations)} violations: {violations[:5]}\n{self.tails}"
         for name, process in self.running.items():
             assert process.process.is_alive(), f"{name} ended:\n{process.log[-3000:]}"
 
@@ -224,8 +232,7 @@ class Stream:
             if reached():
                 return
             self.check()
-        tails = "\n".join(f"--- {name}\n{process.log[-2500:]}" for name, process in self.running.items())
-        raise AssertionError(f"no {what} after {SETTLING:.0f} s\n{tails}")
+        raise AssertionError(f"no {what} after {SETTLING:.0f} s\n{self.tails}")
 
     def wait_for_masking(self, *names: str) -> None:
         """Wait until these workers have committed records."""
@@ -268,7 +275,7 @@ class Stream:
         """Masked again under the version that they name, some records of each partition are the same to the byte."""
         latest = [word for p in range(PARTITIONS) for word in ("--offset", f"{p}:{(records - 1 - p) // PARTITIONS}")]
         told = self.service.command("audit", *latest).output.splitlines()
-        assert [": matches: " in line for line in told] == [True] * PARTITIONS
+        assert [": matches: " in line for line in told] == [True] * PARTITIONS, told
 
 
 @contextmanager

@@ -32,7 +32,7 @@ from confluent_kafka.admin import AdminClient
 Artifact: TypeAlias = tuple[str, str, str]
 """Group, name and version of a Maven artifact."""
 
-VERSION = "4.1.1"
+VERSION = os.environ.get("STREAM_MASKER_TEST_KAFKA", "4.1.1")
 LOGGER: Artifact = ("org.apache.logging.log4j", "log4j-slf4j-impl", "2.24.3")
 ARTIFACTS = (("org.apache.kafka", "kafka_2.13", VERSION), LOGGER)
 COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
